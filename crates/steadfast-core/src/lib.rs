@@ -1,0 +1,22 @@
+//! The decisions of steadfast, as pure functions over values.
+//!
+//! Nothing here reads a clock, draws a random number, opens a socket or a file, waits, or logs:
+//! time, chance and fences are arguments. That is what lets the gateway, the tower layers, `plan`,
+//! `explain` and the tests share one and the same decision. The manifest holds it (no runtime is a
+//! dependency) and `clippy.toml` bans the rest.
+//!
+//! Two functions carry the product: [`record`] decides every transition of a keyed request on the
+//! server side, [`retry`] decides what an attempt's end means on the client side.
+
+pub mod attempt;
+pub mod deadline;
+pub mod effect;
+pub mod fingerprint;
+pub mod key;
+pub mod policy;
+pub mod problem;
+pub mod record;
+pub mod replay;
+pub mod retry;
+pub mod time;
+pub mod timeouts;
