@@ -11,6 +11,7 @@
 pub mod attempt;
 pub mod deadline;
 pub mod effect;
+pub mod fields;
 pub mod fingerprint;
 pub mod key;
 pub mod policy;

@@ -1,1 +1,207 @@
-//! replay
+//! What an upstream's answer says, and what of it later callers are given.
+//!
+//! Decides the evidence in a response head ([`read`]) and the headers that a replay or an executing
+//! answer carries. Refuses to know records: which answer is given is [`crate::record`]'s.
+//! Source: keyed.md, "What an attempt's end means" and "Duplicates".
+
+use bytes::Bytes;
+use http::header::HeaderName;
+use http::{HeaderMap, HeaderValue, StatusCode};
+
+use crate::attempt::Answered;
+use crate::effect::Effect;
+use crate::fields::{replayable, strip_hop_of_answer, strip_ours_from_answer};
+use crate::record::StoredAnswer;
+
+/// Says whether an answer is the executing one (`false`) or a stored or joined one (`true`).
+pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
+/// Says what the server may have done.
+pub const EFFECT: HeaderName = HeaderName::from_static("steadfast-effect");
+/// The fence of one keyed attempt, to the upstream.
+pub const FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
+
+/// `Server` products that relay requests: their 503 may come after the request was sent on.
+const RELAYS: [&str; 3] = ["envoy", "istio-envoy", "varnish"];
+
+/// Proxy-Status errors that say a connection failed after it may have carried the request
+/// (RFC 9209 2.3; those that end before it are evidence of the opposite and are not listed).
+const RELAY_ERRORS: [&str; 8] = [
+    "connection_terminated",
+    "connection_timeout",
+    "connection_read_timeout",
+    "connection_write_timeout",
+    "connection_refused",
+    "connection_limit_reached",
+    "http_response_incomplete",
+    "http_response_timeout",
+];
+
+/// Reads what a response head says. `problem_type` is the `type` member of a problem body, where the
+/// driver has one at hand.
+pub fn read(
+    status: StatusCode,
+    headers: &HeaderMap,
+    problem_type: Option<&str>,
+    request_written: bool,
+) -> Answered {
+    Answered {
+        status,
+        request_written,
+        through_intermediary: through_intermediary(headers),
+        says_unknown: says_unknown(headers, problem_type),
+    }
+}
+
+fn says_unknown(headers: &HeaderMap, problem_type: Option<&str>) -> bool {
+    let effect = headers
+        .get(EFFECT)
+        .is_some_and(|v| v.as_bytes().trim_ascii() == b"unknown");
+    let problem = problem_type.is_some_and(|urn| {
+        urn == "urn:steadfast:problem:in-progress" || urn == "urn:steadfast:problem:outcome-unknown"
+    });
+    effect || problem
+}
+
+fn through_intermediary(headers: &HeaderMap) -> bool {
+    let relay = headers.get_all("server").iter().any(|server| {
+        let product = server.as_bytes().split(|b| matches!(b, b'/' | b' ')).next();
+        product.is_some_and(|p| RELAYS.iter().any(|r| p.eq_ignore_ascii_case(r.as_bytes())))
+    });
+    let proxy_error = headers.get_all("proxy-status").iter().any(|value| {
+        let text = String::from_utf8_lossy(value.as_bytes()).to_ascii_lowercase();
+        RELAY_ERRORS.iter().any(|error| {
+            text.split([';', ','])
+                .any(|p| p.trim().strip_prefix("error=") == Some(error))
+        })
+    });
+    headers.contains_key("via") || relay || proxy_error
+}
+
+/// Whether a `Content-Type` says problem details, so that the driver reads their `type`.
+pub fn is_problem(headers: &HeaderMap) -> bool {
+    headers.get("content-type").is_some_and(|value| {
+        let essence = value
+            .as_bytes()
+            .split(|b| *b == b';')
+            .next()
+            .unwrap_or_default();
+        essence
+            .trim_ascii()
+            .eq_ignore_ascii_case(b"application/problem+json")
+    })
+}
+
+/// Whether the answer goes out as it comes, because it has no end that could be waited for.
+pub fn is_stream(headers: &HeaderMap) -> bool {
+    headers.get("content-type").is_some_and(|value| {
+        let essence = value
+            .as_bytes()
+            .split(|b| *b == b';')
+            .next()
+            .unwrap_or_default();
+        let essence = essence.trim_ascii().to_ascii_lowercase();
+        essence == b"text/event-stream" || essence.starts_with(b"application/grpc")
+    })
+}
+
+/// What is kept of an answer for later callers.
+pub fn kept(status: StatusCode, headers: &HeaderMap, body: Bytes) -> StoredAnswer {
+    StoredAnswer {
+        status,
+        headers: replayable(headers),
+        body,
+    }
+}
+
+/// The headers of the executing answer: the upstream's, less what is the hop's and what only steadfast
+/// says, plus `Idempotent-Replayed: false`, plus the effect where it had to be interpreted.
+pub fn executing_headers(mut headers: HeaderMap, effect: Option<Effect>) -> HeaderMap {
+    strip_hop_of_answer(&mut headers);
+    strip_ours_from_answer(&mut headers);
+    mark(&mut headers, false, effect);
+    headers
+}
+
+/// The headers of a replayed or joined answer.
+pub fn replayed_headers(stored: &StoredAnswer, effect: Option<Effect>) -> HeaderMap {
+    let mut headers = stored.headers.clone();
+    mark(&mut headers, true, effect);
+    headers
+}
+
+fn mark(headers: &mut HeaderMap, replayed: bool, effect: Option<Effect>) {
+    headers.insert(
+        REPLAYED,
+        HeaderValue::from_static(if replayed { "true" } else { "false" }),
+    );
+    if let Some(effect) = effect {
+        headers.insert(EFFECT, HeaderValue::from_static(effect.as_str()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evidence(name: &'static str, value: &'static str) -> Answered {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, HeaderValue::from_static(value));
+        read(StatusCode::SERVICE_UNAVAILABLE, &headers, None, true)
+    }
+
+    #[test]
+    fn an_intermediary_shows_itself_by_via_server_or_proxy_status() {
+        for (name, value, relayed) in [
+            ("via", "1.1 cache", true),
+            ("server", "envoy", true),
+            ("server", "istio-envoy", true),
+            ("server", "Varnish/7.1", true),
+            ("server", "nginx", false),
+            ("server", "envoyish", false),
+            (
+                "proxy-status",
+                "edge; error=connection_terminated; details=\"x\"",
+                true,
+            ),
+            ("proxy-status", "edge; error=http_request_error", false),
+            ("x-served-by", "envoy", false),
+        ] {
+            assert_eq!(
+                evidence(name, value).through_intermediary,
+                relayed,
+                "{name}: {value}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_upstream_says_unknown_by_its_effect_field_or_its_problem() {
+        assert!(evidence("steadfast-effect", "unknown").says_unknown);
+        assert!(!evidence("steadfast-effect", "none").says_unknown);
+        let urn = |slug: &str| format!("urn:steadfast:problem:{slug}");
+        for (slug, says) in [
+            ("in-progress", true),
+            ("outcome-unknown", true),
+            ("key-reused", false),
+        ] {
+            let got = read(
+                StatusCode::CONFLICT,
+                &HeaderMap::new(),
+                Some(&urn(slug)),
+                true,
+            );
+            assert_eq!(got.says_unknown, says, "{slug}");
+        }
+    }
+
+    #[test]
+    fn upstream_s_own_marks_are_never_passed_on() {
+        let mut headers = HeaderMap::new();
+        headers.insert("idempotent-replayed", HeaderValue::from_static("true"));
+        headers.insert("steadfast-effect", HeaderValue::from_static("none"));
+        headers.insert("steadfast-attempts", HeaderValue::from_static("7"));
+        let out = executing_headers(headers, None);
+        assert_eq!(out.get("idempotent-replayed").unwrap(), "false");
+        assert_eq!(out.len(), 1);
+    }
+}

@@ -1,0 +1,9 @@
+//! Safe-to-repeat HTTP for tower and hyper: stores, the server layer and the upstream pool.
+//!
+//! Everything here acts; every decision is [`steadfast_core`]'s. Time and chance enter in [`clock`] and
+//! nowhere else.
+
+pub mod clock;
+pub mod store;
+
+pub use steadfast_core as core;

@@ -1,0 +1,269 @@
+//! Who may start, who waits, and what a duplicate is given.
+
+use std::time::Duration;
+
+use super::lease::{Change, recover};
+use super::{Answer, Event, Guard, Hold, OperationId, Owner, Record, Standing, State};
+use crate::effect::Effect;
+use crate::fingerprint::Fingerprint;
+use crate::key::{Key, Operation, ScopeHash, Tenant};
+use crate::policy::OnUnknown;
+use crate::time::WallTime;
+
+/// A keyed request that asks to be executed, by the hold it would take.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// Under what its record is looked up.
+    pub scope: ScopeHash,
+    /// The name its record would get.
+    pub id: OperationId,
+    /// The hashed principal.
+    pub tenant: Tenant,
+    /// Which rule found the principal.
+    pub principal_rule: String,
+    /// Method and path.
+    pub operation: Operation,
+    /// The caller's key.
+    pub key: Key,
+    /// What the request is.
+    pub fingerprint: Fingerprint,
+    /// The route's present way out.
+    pub on_unknown: OnUnknown,
+    /// How long a hold lasts without renewal.
+    pub lease: Duration,
+    /// The token of the hold it would take.
+    pub owner: Owner,
+}
+
+/// How a hold begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// With a connection in hand: the insert is the dispatch mark.
+    Dispatched,
+    /// Without one yet: nothing may be sent before [`dispatch`].
+    Reserved,
+}
+
+/// Whether the request is the one that a row was made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sameness {
+    /// Another request: 422, whatever the state.
+    Different,
+    /// The same.
+    Same,
+    /// The row's fingerprint cannot be read here: 503, never executed.
+    Unreadable,
+}
+
+/// What a request meets when a row stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It is kept for later: 202 with the status address.
+    Deferred,
+    /// Somebody is at work.
+    InFlight,
+    /// The same key, another request: 422.
+    Mismatch,
+    /// Finished, and the answer was not kept.
+    NotStored,
+    /// A lost lease must be written down first; then ask again.
+    Recover(Change),
+    /// The stored answer, with the row's effect.
+    Replay,
+    /// The request may start, by replacing the row under the guard. The store draws the fence.
+    TakeOver(Box<Record>, Guard),
+    /// Outcome unknown, without an answer, and the way out is not this request's.
+    Unknown,
+    /// The row's fingerprint cannot be read here.
+    Unreadable,
+}
+
+/// The first row of `request`; the store draws its fence.
+pub fn reserve(request: &Request, start: Start, now: WallTime) -> Record {
+    let mut record = Record {
+        scope: request.scope,
+        id: request.id,
+        tenant: request.tenant.clone(),
+        principal_rule: request.principal_rule.clone(),
+        operation: request.operation.clone(),
+        key: request.key.clone(),
+        created_at: now,
+        updated_at: now,
+        version: 1,
+        standing: held(request, start, now, None),
+        before: None,
+        history: Vec::new(),
+    };
+    record.push(started(request, start, now));
+    record
+}
+
+/// What `request` meets at `row`. `unrenewed_for` is how long the observer has seen this very version
+/// on its monotonic clock; `expiry` is false while the store's clock is not to be trusted for expiry.
+pub fn admit(
+    row: &Record,
+    request: &Request,
+    same: Sameness,
+    start: Start,
+    now: WallTime,
+    unrenewed_for: Duration,
+    expiry: bool,
+) -> Admission {
+    if expiry && row.is_expired(now) {
+        return take_over_expired(row, request, start, now);
+    }
+    match same {
+        Sameness::Unreadable => return Admission::Unreadable,
+        Sameness::Different => return Admission::Mismatch,
+        Sameness::Same => {}
+    }
+    match row.standing.state {
+        State::Completed => finished(row),
+        State::Deferred => Admission::Deferred,
+        State::Released => take_over(row, request, start, now),
+        State::Unknown if may_repeat(row, request) => take_over(row, request, start, now),
+        State::Unknown if row.standing.answer == Answer::None => Admission::Unknown,
+        State::Unknown => finished(row),
+        State::Reserved | State::Dispatched => match recover(row, now, unrenewed_for) {
+            Some(change) => Admission::Recover(change),
+            None => Admission::InFlight,
+        },
+    }
+}
+
+fn finished(row: &Record) -> Admission {
+    match row.standing.answer {
+        Answer::Stored(_) => Admission::Replay,
+        Answer::None | Answer::NotStored(_) => Admission::NotStored,
+    }
+}
+
+/// The stricter of the record's and the current way out holds. An upstream that showed that it honours
+/// the key may be asked again whatever the way out.
+fn may_repeat(row: &Record, request: &Request) -> bool {
+    let stricter = std::cmp::min(row.standing.on_unknown, request.on_unknown);
+    stricter == OnUnknown::Repeat || row.standing.honours_key
+}
+
+/// The same operation goes again: its row keeps its id and history, and what stood before is kept to be
+/// put back.
+fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
+    let standing = held(request, start, now, Some(&row.standing));
+    let mut event = started(request, start, now);
+    if row.standing.state == State::Unknown {
+        event.event = "taken-over";
+    }
+    let before = Some(Box::new(row.standing.clone()));
+    Admission::TakeOver(Box::new(row.next(standing, before, event)), row.guard())
+}
+
+/// A row past its expiry counts as absent: another operation takes its place, with an id of its own.
+/// The version goes on, so that whoever watched the old row sees a change.
+fn take_over_expired(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
+    let next = Record {
+        version: row.version + 1,
+        ..reserve(request, start, now)
+    };
+    Admission::TakeOver(Box::new(next), row.guard())
+}
+
+fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>) -> Standing {
+    let may_have_executed = |s: &Standing| s.ambiguous || s.state == State::Unknown;
+    Standing {
+        state: match start {
+            Start::Dispatched => State::Dispatched,
+            Start::Reserved => State::Reserved,
+        },
+        effect: from.map_or(Effect::None, |s| s.effect),
+        ambiguous: from.is_some_and(may_have_executed),
+        honours_key: from.is_some_and(|s| s.honours_key),
+        attempts: from.map_or(0, |s| s.attempts) + u32::from(start == Start::Dispatched),
+        owner: request.owner,
+        fence: from.map_or(0, |s| s.fence),
+        fingerprint: from.map_or_else(|| request.fingerprint.clone(), |s| s.fingerprint.clone()),
+        answer: Answer::None,
+        reason: String::new(),
+        on_unknown: from.map_or(request.on_unknown, |s| s.on_unknown.min(request.on_unknown)),
+        lease: request.lease,
+        locked_until: Some(now.plus(request.lease)),
+        final_at: None,
+        expires_at: None,
+    }
+}
+
+fn started(request: &Request, start: Start, now: WallTime) -> Event {
+    let event = match start {
+        Start::Dispatched => "dispatched",
+        Start::Reserved => "reserved",
+    };
+    Event {
+        at: now,
+        event,
+        by: request.owner.to_string(),
+        detail: String::new(),
+    }
+}
+
+/// The dispatch mark: written before the first byte, with a connection in hand.
+pub fn dispatch(row: &Record, now: WallTime) -> Record {
+    let standing = Standing {
+        state: State::Dispatched,
+        attempts: row.standing.attempts + 1,
+        locked_until: Some(now.plus(row.standing.lease)),
+        ..row.standing.clone()
+    };
+    let by = row.standing.owner.to_string();
+    let event = Event {
+        at: now,
+        event: "dispatched",
+        by,
+        detail: String::new(),
+    };
+    row.next(standing, row.before.clone(), event)
+}
+
+/// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again once
+/// the attempt it waited for ended unknown without an answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Joining {
+    /// Ask [`admit`] again: the attempt ended unknown without an answer.
+    AskAgain,
+    /// The row is gone, so the attempt that was waited for never started.
+    Gone,
+    /// The attempt ended with nothing sent: no answer, effect none.
+    NeverSent,
+    /// A lost lease must be written down first; then look again.
+    Recover(Change),
+    /// The settled answer of the attempt that was waited for.
+    Settled(Standing),
+    /// Still at work.
+    Wait,
+}
+
+/// What a waiter for `waited` meets at `row`.
+pub fn join(row: Option<&Record>, waited: Hold, now: WallTime, unrenewed_for: Duration) -> Joining {
+    let Some(row) = row else { return Joining::Gone };
+    if row.id != waited.id {
+        return Joining::Gone;
+    }
+    if row.is_held() {
+        let missed = row.before.as_deref().filter(|b| b.fence == waited.fence);
+        if let Some(settled) = missed.filter(|b| b.state == State::Released) {
+            return ended(settled);
+        }
+        return match recover(row, now, unrenewed_for) {
+            Some(change) => Joining::Recover(change),
+            None => Joining::Wait,
+        };
+    }
+    ended(&row.standing)
+}
+
+fn ended(standing: &Standing) -> Joining {
+    match (standing.state, &standing.answer) {
+        (State::Released, Answer::None) => Joining::NeverSent,
+        (State::Unknown, Answer::None) => Joining::AskAgain,
+        (State::Deferred, _) => Joining::AskAgain,
+        _ => Joining::Settled(standing.clone()),
+    }
+}

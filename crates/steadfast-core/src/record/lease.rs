@@ -1,0 +1,104 @@
+//! What time does to a hold: renewal, its loss, and its withdrawal.
+
+use std::time::Duration;
+
+use super::{Answer, Event, Guard, Owner, Record, Standing, State};
+use crate::effect::Effect;
+use crate::time::WallTime;
+
+/// A guarded change of one row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Replace the row.
+    Put(Box<Record>, Guard),
+    /// Remove the row: nothing stood before.
+    Remove(Guard),
+}
+
+/// The hold is over: by the store's clock, or because an observer saw the same version, unrenewed, for
+/// the lease's own length on a monotonic clock.
+fn is_over(row: &Record, now: WallTime, unrenewed_for: Duration) -> bool {
+    row.standing.locked_until.is_some_and(|until| until <= now)
+        || unrenewed_for >= row.standing.lease
+}
+
+/// What a lost lease means, for whoever meets it (I9). In `reserved` nothing was sent, so what stood
+/// before stands again; in `dispatched` the outcome is unknown. An `unknown` row keeps owner and fence,
+/// so that a late holder can still complete it, and keeps what stood before, so that a mark whose
+/// store reply was lost can still be withdrawn.
+pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<Change> {
+    if !row.is_held() || !is_over(row, now, unrenewed_for) {
+        return None;
+    }
+    if row.standing.state == State::Reserved {
+        return Some(put_back(row, "lease-over", now));
+    }
+    let standing = Standing {
+        state: State::Unknown,
+        effect: Effect::Unknown,
+        ambiguous: true,
+        answer: Answer::None,
+        reason: "lease-over".to_owned(),
+        locked_until: None,
+        ..row.standing.clone()
+    };
+    let detail = format!("held by {}", row.standing.owner);
+    let event = Event {
+        at: now,
+        event: "lease-over",
+        by: "sweeper".to_owned(),
+        detail,
+    };
+    Some(Change::Put(
+        Box::new(row.next(standing, row.before.clone(), event)),
+        row.guard(),
+    ))
+}
+
+/// What stood before stands again, with its owner, fence, fingerprint and answer.
+fn put_back(row: &Record, event: &'static str, now: WallTime) -> Change {
+    let Some(before) = &row.before else {
+        return Change::Remove(row.guard());
+    };
+    let by = row.standing.owner.to_string();
+    let event = Event {
+        at: now,
+        event,
+        by,
+        detail: "nothing was sent".to_owned(),
+    };
+    Change::Put(
+        Box::new(row.next((**before).clone(), None, event)),
+        row.guard(),
+    )
+}
+
+/// The same hold, for a lease more.
+pub fn renew(row: &Record, now: WallTime) -> Record {
+    let mut next = row.clone();
+    next.version += 1;
+    next.updated_at = now;
+    next.standing.locked_until = Some(now.plus(row.standing.lease));
+    next
+}
+
+/// Whether a holder whose last renewal is `since_renewed` ago may still start something: it is certain
+/// of its hold only for two thirds of the lease (I8).
+pub fn may_start(since_renewed: Duration, lease: Duration) -> bool {
+    since_renewed < lease.saturating_mul(2) / 3
+}
+
+/// Takes back a reservation or a dispatch mark under `token` whose store reply did not arrive. Nothing
+/// was sent under it, so what stood before stands again, whatever the lease and even after the sweeper
+/// wrote it `unknown`. `None` where the row is not (or no longer) under the token, or is settled.
+pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
+    let open = row.is_held()
+        || (row.standing.state == State::Unknown && row.standing.reason == "lease-over");
+    (row.standing.owner == token && open).then(|| put_back(row, "withdrawn", now))
+}
+
+/// Whether a refused write of `written` was in fact done by an earlier sending of the same call, whose
+/// reply was lost: the row that stands carries its owner and its version (house rule for stores).
+pub fn read_back(written: &Record, stands: &Record) -> bool {
+    written.id == stands.id && written.guard() == stands.guard()
+}

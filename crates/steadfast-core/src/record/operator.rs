@@ -1,0 +1,90 @@
+//! What a person may decide about a record (U2, O2).
+
+use std::time::Duration;
+
+use super::{Answer, Event, Owner, Record, Standing, State, StoredAnswer};
+use crate::effect::Effect;
+use crate::time::WallTime;
+
+/// The record is in a state that nobody may settle by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotSettleable(pub State);
+
+/// The operator gives the answer: every duplicate will be given it. `token` is a fresh owner, so that no
+/// holder can write any more.
+pub fn resolve(
+    row: &Record,
+    answer: StoredAnswer,
+    token: Owner,
+    by: &str,
+    retention: Duration,
+    now: WallTime,
+) -> Result<Record, NotSettleable> {
+    let detail = format!("status {}", answer.status.as_u16());
+    let effect = if answer.status.is_success() {
+        Effect::Applied
+    } else {
+        Effect::None
+    };
+    let standing = Standing {
+        state: State::Completed,
+        effect,
+        ambiguous: false,
+        answer: Answer::Stored(answer),
+        ..settled(row, token, "resolved", retention, now)?
+    };
+    let event = Event {
+        at: now,
+        event: "resolved",
+        by: by.to_owned(),
+        detail,
+    };
+    Ok(row.next(standing, None, event))
+}
+
+/// The operator knows that nothing was executed: attempts so far count as none, and the same request
+/// may go again.
+pub fn release(
+    row: &Record,
+    token: Owner,
+    by: &str,
+    retention: Duration,
+    now: WallTime,
+) -> Result<Record, NotSettleable> {
+    let standing = Standing {
+        state: State::Released,
+        effect: Effect::None,
+        ambiguous: false,
+        honours_key: false,
+        answer: Answer::None,
+        ..settled(row, token, "operator-released", retention, now)?
+    };
+    let detail = "attempts so far count as none".to_owned();
+    let event = Event {
+        at: now,
+        event: "operator-released",
+        by: by.to_owned(),
+        detail,
+    };
+    Ok(row.next(standing, None, event))
+}
+
+fn settled(
+    row: &Record,
+    token: Owner,
+    reason: &str,
+    retention: Duration,
+    now: WallTime,
+) -> Result<Standing, NotSettleable> {
+    match row.standing.state {
+        State::Unknown | State::Deferred => Ok(Standing {
+            owner: token,
+            reason: reason.to_owned(),
+            locked_until: None,
+            final_at: Some(now),
+            expires_at: Some(now.plus(retention)),
+            ..row.standing.clone()
+        }),
+        other => Err(NotSettleable(other)),
+    }
+}

@@ -1,0 +1,69 @@
+//! The only reader of clocks and entropy, and the only owner of timers.
+//!
+//! Everything else is given values, so that a decision can be repeated and a test needs no waiting.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use steadfast_core::time::{Draw, MonoTime, WallTime};
+
+/// The instant now, on the process's monotonic clock (tokio's, so that a test may pause it).
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one reader of the monotonic clock"
+)]
+pub fn mono_now() -> MonoTime {
+    static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
+    let now = tokio::time::Instant::now();
+    MonoTime::from_origin(now.saturating_duration_since(*ORIGIN.get_or_init(|| now)))
+}
+
+/// The date now, by this machine's clock. It may jump either way; stores make theirs monotonic.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the one reader of the wall clock"
+)]
+pub fn wall_now() -> WallTime {
+    let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let ms = since_epoch.map_or(0, |length| length.as_millis());
+    WallTime::from_unix_ms(u64::try_from(ms).unwrap_or(u64::MAX))
+}
+
+/// Waits for `length`.
+#[expect(clippy::disallowed_methods, reason = "the one owner of timers")]
+pub async fn sleep(length: Duration) {
+    tokio::time::sleep(length).await;
+}
+
+/// The length ran out before the future was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elapsed;
+
+/// Waits for `future`, for `length` at most. A future that is ready is taken even at length zero.
+#[expect(clippy::disallowed_methods, reason = "the one owner of timers")]
+pub async fn within<F: Future>(length: Duration, future: F) -> Result<F::Output, Elapsed> {
+    tokio::time::timeout(length, future)
+        .await
+        .map_err(|_| Elapsed)
+}
+
+/// `N` random bytes from the operating system.
+///
+/// # Panics
+/// When the operating system has none: nothing may go on without unguessable ids and owners.
+#[expect(clippy::disallowed_methods, reason = "the one reader of entropy")]
+pub fn random<const N: usize>() -> [u8; N] {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).expect("the operating system gives no random bytes");
+    bytes
+}
+
+/// 128 random bits.
+pub fn random_bits() -> u128 {
+    u128::from_le_bytes(random())
+}
+
+/// One draw of chance in `[0, 1)`.
+pub fn draw() -> Draw {
+    Draw::from_bits(u64::from_le_bytes(random()))
+}
