@@ -1,0 +1,1 @@
+//! The program `steadfast` as a library: arguments, settings, commands.

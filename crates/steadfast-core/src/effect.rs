@@ -1,13 +1,13 @@
 //! What the server may have done: none, unknown, applied.
 //!
-//! Decides the effect of one attempt from its end (the table of keyed.md, "What an attempt's end means")
-//! and the effect of an operation as the worst over its attempts. It refuses to know keys, records and
-//! policies beyond three sets of statuses. Requirements R3, I7, U1.
+//! Decides the effect of one attempt from its end (the table of keyed.md, "What an attempt's end
+//! means") and the effect of an operation as the worst over its attempts. It refuses to know keys,
+//! records and policies beyond three sets of statuses. Requirements R3, I7, U1.
 
 use std::fmt;
 
-/// What the server may have done with an operation. `Unknown` is a result of its own, never a failure
-/// (U1). The order is from best known to worst for the question "may it run again".
+/// What the server may have done with an operation. `Unknown` is a result of its own, never a
+/// failure (U1). The order is from best known to worst for the question "may it run again".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing happened.
@@ -30,7 +30,9 @@ impl Effect {
 
     /// The effect that a word names.
     pub fn parse(word: &str) -> Option<Effect> {
-        [Effect::None, Effect::Unknown, Effect::Applied].into_iter().find(|e| e.as_str() == word)
+        [Effect::None, Effect::Unknown, Effect::Applied]
+            .into_iter()
+            .find(|e| e.as_str() == word)
     }
 }
 

@@ -49,7 +49,10 @@ impl WallTime {
 
     /// The date `length` later; saturates, never overflows.
     pub fn plus(self, length: Duration) -> WallTime {
-        WallTime(self.0.saturating_add(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)))
+        WallTime(
+            self.0
+                .saturating_add(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+        )
     }
 
     /// The length from `earlier` to `self`; zero when `earlier` is later.
@@ -78,7 +81,11 @@ fn civil_from_days(days: u64) -> (u64, u64, u64) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let month_from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 { month_from_march + 3 } else { month_from_march - 9 };
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
     (era * 400 + year_of_era + u64::from(month <= 2), month, day)
 }
 
@@ -120,8 +127,16 @@ mod tests {
     fn times_saturate_and_never_go_below_zero() {
         let late = MonoTime::from_origin(Duration::MAX);
         assert_eq!(late.plus(Duration::from_secs(1)), late);
-        assert_eq!(MonoTime::from_origin(Duration::ZERO).since(late), Duration::ZERO);
-        assert_eq!(WallTime::from_unix_ms(u64::MAX).plus(Duration::MAX).unix_ms(), u64::MAX);
+        assert_eq!(
+            MonoTime::from_origin(Duration::ZERO).since(late),
+            Duration::ZERO
+        );
+        assert_eq!(
+            WallTime::from_unix_ms(u64::MAX)
+                .plus(Duration::MAX)
+                .unix_ms(),
+            u64::MAX
+        );
     }
 
     #[test]

@@ -1,0 +1,1 @@
+//! Drivers of the decisions: tower layers, stores and the pooled client.
