@@ -1,1 +1,1 @@
-
+//! The command line and the gateway: assembles what `steadfast` and `steadfast-core` decide and do.

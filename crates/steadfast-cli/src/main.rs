@@ -1,1 +1,3 @@
+//! The program `steadfast`.
+
 fn main() {}
