@@ -101,6 +101,18 @@ pub struct Secrets {
     pub fingerprints: Vec<fingerprint::FingerprintSecret>,
 }
 
+impl Secrets {
+    /// The secret with which fingerprints are made now.
+    ///
+    /// # Panics
+    /// Where a store gave no fingerprint secret at all, which its contract excludes.
+    pub fn present(&self) -> &fingerprint::FingerprintSecret {
+        self.fingerprints
+            .last()
+            .expect("a store keeps at least one fingerprint secret")
+    }
+}
+
 impl fmt::Debug for Secrets {
     /// Counts only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
