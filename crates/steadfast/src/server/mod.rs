@@ -28,6 +28,7 @@ pub mod execute;
 mod hold;
 mod layer;
 mod observe;
+pub mod operate;
 mod reply;
 pub mod status;
 mod sweeper;

@@ -1,9 +1,13 @@
 //! Records as JSON: what a caller may see of its own operation, and what an operator sees.
 
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use steadfast_core::effect::Effect;
 use steadfast_core::record::{Answer, Record, State};
 use steadfast_core::time::WallTime;
+
+use super::reply;
+use crate::body::Body;
 
 /// What the status address says (contract, "Answers the gateway makes itself").
 pub fn operation(row: &Record) -> Value {
@@ -83,4 +87,27 @@ fn status(row: &Record) -> Value {
 
 fn date(at: Option<WallTime>) -> Value {
     at.map_or(Value::Null, |at| at.rfc3339().into())
+}
+
+/// The answer of the status address.
+pub fn response(row: &Record) -> Response<Body> {
+    let mut headers = HeaderMap::new();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if !is_final(row) {
+        headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    }
+    reply::whole(StatusCode::OK, headers, operation(row).to_string().into())
+}
+
+/// The stored answer of an operation, where there is one: 409 `in-progress`, `outcome-unknown` or
+/// `response-not-stored` where there is none.
+pub fn answer(row: &Record) -> Response<Body> {
+    if row.is_held() || row.standing.state == State::Deferred {
+        return reply::problem(&reply::in_progress(row.id));
+    }
+    match (&row.standing.state, &row.standing.answer) {
+        (State::Released, Answer::None) => reply::problem(&reply::not_stored(row.id, &row.standing, None)),
+        _ => reply::settled(row.id, &row.standing, row.standing.honours_key),
+    }
 }
