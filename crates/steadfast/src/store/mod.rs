@@ -8,11 +8,35 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::record::{Guard, OperationId, Owner, Record, State};
 use steadfast_core::time::WallTime;
 use steadfast_core::{fingerprint, key, record};
+
+#[cfg_attr(
+    not(feature = "sqlite"),
+    allow(dead_code, reason = "shared by the durable stores")
+)]
+mod batcher;
+#[cfg_attr(
+    not(feature = "sqlite"),
+    allow(dead_code, reason = "shared by the durable stores")
+)]
+mod codec;
+#[cfg(any(test, feature = "test-util"))]
+pub mod conformance;
+mod fence;
+pub mod memory;
+#[cfg_attr(
+    not(feature = "sqlite"),
+    allow(dead_code, reason = "shared by the durable stores")
+)]
+mod watch;
+
+/// Where a store takes the date from. Settable, so that a test can make it jump.
+pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;
 
 /// What a store's call gives back, later.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -77,6 +101,24 @@ pub struct Scan {
     pub after: Option<Cursor>,
     /// The most rows of the page.
     pub limit: u32,
+}
+
+impl Scan {
+    /// Whether the filters, cursor and limit aside, take this row.
+    pub fn takes(&self, row: &Record) -> bool {
+        let before = |at: Option<WallTime>, bound: Option<WallTime>| {
+            bound.is_none_or(|bound| at.is_some_and(|at| at < bound))
+        };
+        self.state.is_none_or(|state| row.standing.state == state)
+            && before(Some(row.updated_at), self.updated_before)
+            && before(row.standing.locked_until, self.locked_before)
+            && self.owner.is_none_or(|owner| row.standing.owner == owner)
+            && self
+                .tenant
+                .as_ref()
+                .is_none_or(|tenant| row.tenant == *tenant)
+            && self.key.as_ref().is_none_or(|key| row.key == *key)
+    }
 }
 
 /// Where a page ended. Rows come in the order in which they were first inserted.

@@ -1,0 +1,287 @@
+//! The suite's second half: what a store shows, and whom it wakes.
+
+use std::sync::Arc;
+
+use super::{STUCK, apply, clock, done, insert, renewed, replacement, rows, soon};
+use crate::store::{Cursor, Op, OpEnd, Scan, Store, StoreError};
+use steadfast_core::record::{Guard, OperationId, Record, State};
+use steadfast_core::time::WallTime;
+
+pub(super) async fn exercise<S: Store>(make: &impl Fn() -> S) {
+    a_row_is_found_by_its_id(make()).await;
+    due_rows_come_longest_due_first(make()).await;
+    a_scan_filters_and_goes_on_at_its_cursor(make()).await;
+    secrets_are_made_once(make()).await;
+    who_waits_is_told_of_a_replacement_and_a_removal(make()).await;
+    who_waits_for_what_has_passed_is_told_at_once(make()).await;
+    who_waits_misses_no_change(make()).await;
+    who_waits_is_not_told_of_other_rows(make()).await;
+}
+
+fn date(ms: u64) -> WallTime {
+    WallTime::from_unix_ms(rows::DATE.unix_ms() + ms)
+}
+
+async fn a_row_is_found_by_its_id<S: Store>(store: S) {
+    let row = insert(&store, &rows::completed(1)).await;
+    insert(&store, &rows::reserved(2)).await;
+    assert_eq!(soon(store.by_id(row.id)).await, Ok(Some(row.clone())));
+    assert_eq!(soon(store.by_id(OperationId::from_bits(5))).await, Ok(None));
+    // Another operation takes the place of an expired one, under an id of its own.
+    let mut next = renewed(&row);
+    next.id = OperationId::from_bits(5);
+    done(apply(&store, replacement(&next, row.guard(), false)).await);
+    assert_eq!(soon(store.by_id(row.id)).await, Ok(None));
+    assert_eq!(soon(store.by_id(next.id)).await, Ok(Some(next)));
+}
+
+async fn due_rows_come_longest_due_first<S: Store>(store: S) {
+    for (n, ends) in [
+        (1, Some(30)),
+        (2, Some(10)),
+        (3, None),
+        (4, Some(20)),
+        (5, Some(31)),
+    ] {
+        let mut row = rows::reserved(n);
+        row.standing.locked_until = ends.map(date);
+        insert(&store, &row).await;
+    }
+    let due = async |now, limit| {
+        let rows = soon(store.due(now, limit)).await.expect("due rows");
+        let scopes: Vec<_> = rows.iter().map(|row| row.scope).collect();
+        scopes
+    };
+    let scopes = |of: &[u64]| of.iter().map(|n| rows::scope(*n)).collect::<Vec<_>>();
+    assert_eq!(due(date(9), 10).await, scopes(&[]));
+    assert_eq!(
+        due(date(30), 10).await,
+        scopes(&[2, 4, 1]),
+        "due at the date itself counts"
+    );
+    assert_eq!(due(date(30), 2).await, scopes(&[2, 4]));
+    let row = soon(store.get(rows::scope(2)))
+        .await
+        .expect("a read")
+        .expect("row 2");
+    let mut settled = renewed(&row);
+    settled.standing.locked_until = None;
+    done(apply(&store, replacement(&settled, row.guard(), false)).await);
+    assert_eq!(
+        due(date(30), 10).await,
+        scopes(&[4, 1]),
+        "a settled row is due no more"
+    );
+}
+
+async fn a_scan_filters_and_goes_on_at_its_cursor<S: Store>(store: S) {
+    let mut all = Vec::new();
+    for n in [5, 1, 4, 2, 3, 6] {
+        let mut row = if n % 2 == 0 {
+            rows::completed(n)
+        } else {
+            rows::reserved(n)
+        };
+        row.updated_at = date(n);
+        all.push(insert(&store, &row).await);
+    }
+    let found = async |scan: Scan| soon(store.scan(scan)).await.expect("a scan").rows;
+    let everything = Scan {
+        limit: 100,
+        ..Scan::default()
+    };
+    assert_eq!(
+        found(everything.clone()).await,
+        all,
+        "in the order of insertion"
+    );
+
+    let filters = [
+        Scan {
+            state: Some(State::Completed),
+            ..everything.clone()
+        },
+        Scan {
+            updated_before: Some(date(3)),
+            ..everything.clone()
+        },
+        Scan {
+            locked_before: Some(date(30_001)),
+            ..everything.clone()
+        },
+        Scan {
+            locked_before: Some(date(30_000)),
+            ..everything.clone()
+        },
+        Scan {
+            owner: Some(rows::owner(4)),
+            ..everything.clone()
+        },
+        Scan {
+            tenant: Some(all[2].tenant.clone()),
+            ..everything.clone()
+        },
+        Scan {
+            key: Some(all[3].key.clone()),
+            ..everything.clone()
+        },
+        Scan {
+            state: Some(State::Reserved),
+            updated_before: Some(date(4)),
+            ..everything.clone()
+        },
+    ];
+    for (n, scan) in filters.into_iter().enumerate() {
+        let expected: Vec<_> = all.iter().filter(|row| scan.takes(row)).cloned().collect();
+        assert_eq!(found(scan).await, expected, "filter {n}");
+    }
+
+    let mut after: Option<Cursor> = None;
+    let mut paged = Vec::new();
+    loop {
+        let page = soon(store.scan(Scan {
+            after,
+            limit: 2,
+            ..Scan::default()
+        }))
+        .await;
+        let page = page.expect("a page");
+        assert!(page.rows.len() <= 2);
+        // What happens between two pages moves nothing: rows go and come, the cursor stays sound.
+        if let Some(row) = page.rows.first() {
+            let (scope, guard) = (row.scope, row.guard());
+            apply(&store, Op::Remove { scope, guard }).await;
+        }
+        paged.extend(page.rows);
+        after = page.next;
+        if after.is_none() {
+            break;
+        }
+    }
+    assert_eq!(paged, all, "every row once");
+    assert_eq!(
+        found(Scan::default()).await,
+        Vec::new(),
+        "limit 0 gives nothing"
+    );
+}
+
+async fn secrets_are_made_once<S: Store>(store: S) {
+    let secrets = soon(store.secrets()).await.expect("secrets");
+    assert!(
+        !secrets.fingerprints.is_empty(),
+        "a prepared store has a present secret"
+    );
+    let again = soon(store.secrets()).await.expect("secrets");
+    assert_eq!(again.fingerprints.len(), secrets.fingerprints.len());
+}
+
+/// Waits on another task; the first poll has registered it once `ready` says so.
+fn wait<S: Store>(
+    store: &Arc<S>,
+    row: &Record,
+) -> tokio::task::JoinHandle<Result<Option<Record>, StoreError>> {
+    let (store, scope, seen) = (Arc::clone(store), row.scope, row.guard());
+    tokio::spawn(async move { store.changed(scope, seen).await })
+}
+
+async fn told<T>(waiter: tokio::task::JoinHandle<Result<T, StoreError>>) -> T {
+    let told = soon(waiter).await.expect("a waiter ends");
+    told.expect("a waiter is told, not failed")
+}
+
+async fn who_waits_is_told_of_a_replacement_and_a_removal<S: Store>(store: S) {
+    let store = Arc::new(store);
+    let mut row = insert(&*store, &rows::reserved(1)).await;
+    for _ in 0..5 {
+        let waiters: Vec<_> = (0..10).map(|_| wait(&store, &row)).collect();
+        tokio::task::yield_now().await;
+        let next = renewed(&row);
+        row = done(apply(&*store, replacement(&next, row.guard(), true)).await);
+        for waiter in waiters {
+            assert_eq!(told(waiter).await, Some(row.clone()));
+        }
+    }
+    let waiter = wait(&store, &row);
+    tokio::task::yield_now().await;
+    let (scope, guard) = (row.scope, row.guard());
+    assert_eq!(
+        apply(&*store, Op::Remove { scope, guard }).await,
+        OpEnd::Done(None)
+    );
+    assert_eq!(told(waiter).await, None);
+
+    let row = insert(&*store, &rows::completed(2)).await;
+    let waiter = wait(&store, &row);
+    tokio::task::yield_now().await;
+    let now = WallTime::from_unix_ms(u64::MAX);
+    assert_eq!(
+        apply(&*store, Op::Expire { now, limit: 9 }).await,
+        OpEnd::Expired(1)
+    );
+    assert_eq!(told(waiter).await, None, "expiry is a removal");
+}
+
+async fn who_waits_for_what_has_passed_is_told_at_once<S: Store>(store: S) {
+    let row = insert(&store, &rows::reserved(1)).await;
+    let seen = Guard {
+        version: row.version + 1,
+        ..row.guard()
+    };
+    assert_eq!(
+        soon(store.changed(row.scope, seen)).await,
+        Ok(Some(row.clone()))
+    );
+    let absent = rows::scope(2);
+    assert_eq!(soon(store.changed(absent, row.guard())).await, Ok(None));
+}
+
+async fn who_waits_misses_no_change<S: Store>(store: S) {
+    const WRITES: u64 = 200;
+    let store = Arc::new(store);
+    let row = insert(&*store, &rows::reserved(1)).await;
+    let last = row.version + WRITES;
+    let follow = |mut seen: Record| {
+        let store = Arc::clone(&store);
+        tokio::spawn(async move {
+            while seen.version < last {
+                let now = store.changed(seen.scope, seen.guard()).await?;
+                let now = now.expect("the row is not removed here");
+                assert!(now.version > seen.version, "changes are told in order");
+                seen = now;
+            }
+            Ok::<_, StoreError>(seen)
+        })
+    };
+    let followers: Vec<_> = (0..4).map(|_| follow(row.clone())).collect();
+    let mut row = row;
+    for _ in 0..WRITES {
+        let next = renewed(&row);
+        row = done(apply(&*store, replacement(&next, row.guard(), false)).await);
+    }
+    for follower in followers {
+        assert_eq!(told(follower).await, row, "the last change is told");
+    }
+}
+
+async fn who_waits_is_not_told_of_other_rows<S: Store>(store: S) {
+    let row = insert(&store, &rows::reserved(1)).await;
+    let other = insert(&store, &rows::reserved(2)).await;
+    let mut waiting = std::pin::pin!(store.changed(row.scope, row.guard()));
+    let elsewhere = async {
+        let next = renewed(&other);
+        done(apply(&store, replacement(&next, other.guard(), false)).await);
+        insert(&store, &rows::reserved(3)).await;
+    };
+    tokio::select! {
+        biased;
+        told = &mut waiting => panic!("nothing changed, but the waiter was told {told:?}"),
+        () = elsewhere => {}
+    }
+    let next = renewed(&row);
+    let write = async { apply(&store, replacement(&next, row.guard(), false)).await };
+    let (told, _) = clock::within(STUCK, futures_util::future::join(waiting, write))
+        .await
+        .expect("the waiter is told");
+    assert_eq!(told, Ok(Some(next)));
+}
