@@ -1,12 +1,14 @@
 //! Connections to upstreams, and the evidence of what was sent on them.
 //!
-//! Two calls with a place for a decision between them: [`Pool::acquire`] (or [`Pool::idle`]) gives a
-//! connection on which nothing is written, or the proof that nothing could be; [`Ready::send`] writes one
-//! request, once. What a failure proves comes from a count of written bytes, never from an error's text.
+//! Two calls with a place for a decision between them: [`Pool::acquire`] (or [`Pool::idle`]) gives
+//! a connection on which nothing is written, or the proof that nothing could be; [`Ready::send`]
+//! writes one request, once. What a failure proves comes from a count of written bytes, never from
+//! an error's text.
 //!
-//! An idle connection may be closed by its peer just as a request goes out on it, which then fails after
-//! its first byte, and nobody can tell whether it was received (RFC 9110, 9.2.2). So a request that may not
-//! be repeated takes only a connection that rested for less than `reuse_unsafe_within`.
+//! An idle connection may be closed by its peer just as a request goes out on it, which then fails
+//! after its first byte, and nobody can tell whether it was received (RFC 9110, 9.2.2). So a
+//! request that may not be repeated takes only a connection that rested for less than
+//! `reuse_unsafe_within`.
 
 mod body;
 mod connection;
@@ -40,8 +42,8 @@ use host::{Host, Slot};
 /// How long connections rest, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolSettings {
-    /// A connection that rested for so long is closed. Below the 5 s after which common servers close
-    /// theirs, so that we are first.
+    /// A connection that rested for so long is closed. Below the 5 s after which common servers
+    /// close theirs, so that we are first.
     pub idle: Duration,
     /// A request that may not be repeated takes only a connection that rested for less than this.
     pub reuse_unsafe_within: Duration,
@@ -119,13 +121,15 @@ impl Pool {
         ready(target, slot, reuse, now)
     }
 
-    /// A connection: one at rest, else a new one. The attempt, whose own limit counts too, begins here.
+    /// A connection: one at rest, else a new one. The attempt, whose own limit counts too, begins
+    /// here.
     ///
     /// Dropping the future leaves nothing behind.
     ///
     /// # Errors
-    /// [`NeverSent`] when the leave to have one, the resolver or every address took longer than its limit
-    /// (`pool`, `resolve`, and `connect` for each address, all within `attempt` and `deadline`), or failed.
+    /// [`NeverSent`] when the leave to have one, the resolver or every address took longer than its
+    /// limit (`pool`, `resolve`, and `connect` for each address, all within `attempt` and
+    /// `deadline`), or failed.
     pub async fn acquire(
         &self,
         target: &Target,
@@ -166,7 +170,8 @@ impl Pool {
         if let Some(host) = hosts.get(target) {
             return Arc::clone(host);
         }
-        // Targets that are no longer asked for go when a new one comes, so the map cannot grow with time.
+        // Targets that are no longer asked for go when a new one comes, so the map cannot grow with
+        // time.
         hosts.retain(|_, host| !host.is_forgotten());
         let host = Arc::new(Host::new(self.settings));
         hosts.insert(target.clone(), Arc::clone(&host));

@@ -1,8 +1,8 @@
 //! An answer's body: each chunk within the idle limit, the whole before the deadline.
 //!
-//! The connection moves only while the body is polled. At the whole end it goes back to the pool, if the
-//! request was written whole, both sides keep it and nothing is left on it. A body that is dropped before
-//! closes its connection; it is never drained.
+//! The connection moves only while the body is polled. At the whole end it goes back to the pool,
+//! if the request was written whole, both sides keep it and nothing is left on it. A body that is
+//! dropped before closes its connection; it is never drained.
 
 use std::error::Error;
 use std::fmt;
@@ -63,8 +63,9 @@ impl Error for BodyError {}
 
 /// The body of an upstream's answer.
 ///
-/// A body without announced length ends with the connection (RFC 9112, 6.3, rule 8): a clean end counts
-/// as whole, since a peer that was cut off cleanly cannot be told from one that was done; a reset does not.
+/// A body without announced length ends with the connection (RFC 9112, 6.3, rule 8): a clean end
+/// counts as whole, since a peer that was cut off cleanly cannot be told from one that was done; a
+/// reset does not.
 #[derive(Debug)]
 pub struct UpstreamBody {
     incoming: Incoming,

@@ -1,7 +1,7 @@
 //! One HTTP/1.1 connection, driven by whoever holds it.
 //!
-//! No task of its own: a connection moves only while its request or its answer is polled. So dropping
-//! either closes it at once, and once it is dropped its evidence cannot change any more.
+//! No task of its own: a connection moves only while its request or its answer is polled. So
+//! dropping either closes it at once, and once it is dropped its evidence cannot change any more.
 
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
@@ -19,16 +19,16 @@ use tokio::net::TcpStream;
 use super::counted::{Counted, Evidence};
 use super::request::Watched;
 
-/// Bytes of a response's head, and of its trailers, at most. Common servers send 8 to 32 KiB at most;
-/// more is no answer.
+/// Bytes of a response's head, and of its trailers, at most. Common servers send 8 to 32 KiB at
+/// most; more is no answer.
 pub const MAX_RESPONSE_HEAD_BYTES: usize = 64 * 1024;
 
 /// Fields of a response's head at most: hyper's own number. Naming another would put the fields of
 /// every answer on the heap.
 pub const MAX_RESPONSE_FIELDS: usize = 100;
 
-/// Bytes that hyper buffers per connection and direction at most, so that many slow exchanges have a
-/// bound. At least [`MAX_RESPONSE_HEAD_BYTES`], which must fit.
+/// Bytes that hyper buffers per connection and direction at most, so that many slow exchanges have
+/// a bound. At least [`MAX_RESPONSE_HEAD_BYTES`], which must fit.
 const MAX_BUFFER_BYTES: usize = 128 * 1024;
 
 /// An open connection, at rest or carrying one request.
@@ -78,8 +78,8 @@ impl Link {
         if let Some(connection) = &mut self.connection
             && Pin::new(&mut **connection).poll(cx).is_ready()
         {
-            // Why it ended is told to whoever waits for the answer or its body; an idle connection's
-            // end is nobody's.
+            // Why it ended is told to whoever waits for the answer or its body; an idle
+            // connection's end is nobody's.
             self.connection = None;
         }
     }
@@ -90,8 +90,8 @@ impl Link {
         self.connection.is_some() && self.sender.is_ready() && self.evidence.seen().written_whole
     }
 
-    /// Nothing stands in the receive buffer: neither the peer's end nor bytes that nobody asked for.
-    /// Asks the socket itself, not the runtime, whose news of it may be older.
+    /// Nothing stands in the receive buffer: neither the peer's end nor bytes that nobody asked
+    /// for. Asks the socket itself, not the runtime, whose news of it may be older.
     pub(super) fn is_quiet(&self) -> bool {
         let mut byte = [MaybeUninit::uninit()];
         let peeked = SockRef::from(&*self.tcp).peek(&mut byte);

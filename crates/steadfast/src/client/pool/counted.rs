@@ -1,11 +1,12 @@
 //! The socket as hyper sees it, with the evidence of one request kept beside it.
 //!
-//! *Written* means that a write returned more than zero, counted from [`Evidence::begin`] on. With TLS the
-//! count stands outside of it: a handshake is not a request.
+//! *Written* means that a write returned more than zero, counted from [`Evidence::begin`] on. With
+//! TLS the count stands outside of it: a handshake is not a request.
 //!
-//! A write that fails after the first byte is not reported to hyper, which would give up at once: the
-//! answer that made the peer stop reading (an early 413) may already stand in the receive buffer. The
-//! failure is kept, writing stays pending, and reading finds either that answer or the end.
+//! A write that fails after the first byte is not reported to hyper, which would give up at once:
+//! the answer that made the peer stop reading (an early 413) may already stand in the receive
+//! buffer. The failure is kept, writing stays pending, and reading finds either that answer or the
+//! end.
 
 use std::io;
 use std::net::Shutdown;
@@ -19,8 +20,8 @@ use tokio::net::TcpStream;
 
 use super::request::CallerLeft;
 
-/// Bytes read from the socket at once. One buffer of this size is kept per connection; 16 KiB is what
-/// one read of a loopback or a TLS record brings.
+/// Bytes read from the socket at once. One buffer of this size is kept per connection; 16 KiB is
+/// what one read of a loopback or a TLS record brings.
 const READ_BYTES: usize = 16 * 1024;
 
 /// What is known of the request that a connection is carrying.

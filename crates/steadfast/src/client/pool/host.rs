@@ -1,7 +1,7 @@
 //! The connections of one target: who may hold one, and which are at rest.
 //!
-//! A permit stands for a connection in use. Connections at rest hold none, and are closed to make room,
-//! so that no more than `max_per_host` are ever open to one target.
+//! A permit stands for a connection in use. Connections at rest hold none, and are closed to make
+//! room, so that no more than `max_per_host` are ever open to one target.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -108,8 +108,8 @@ impl Host {
 }
 
 impl Slot {
-    /// The connection that rested for the shortest time, if it may carry such a request, and since when
-    /// it rested. Closes those that the peer has ended or spoken on.
+    /// The connection that rested for the shortest time, if it may carry such a request, and since
+    /// when it rested. Closes those that the peer has ended or spoken on.
     pub(super) fn take(&self, reuse: Reuse, now: MonoTime) -> Option<(Link, MonoTime)> {
         let settings = &self.host.settings;
         let limit = match reuse {

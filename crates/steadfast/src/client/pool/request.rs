@@ -1,8 +1,8 @@
 //! The request as it goes out: its framing is ours, its body is watched.
 //!
-//! Decides the framing once (RFC 9112, 6.3), so that a body is never dropped or cut without a word, and
-//! notices when the body is whole and when it fails. A caller's body that fails is told apart from an
-//! upstream that does.
+//! Decides the framing once (RFC 9112, 6.3), so that a body is never dropped or cut without a word,
+//! and notices when the body is whole and when it fails. A caller's body that fails is told apart
+//! from an upstream that does.
 
 use std::error::Error;
 use std::fmt;
@@ -63,8 +63,8 @@ impl fmt::Display for Unsendable {
 
 /// The request in origin form, with `Host` and one framing, and its body watched.
 ///
-/// `Expect` goes: a 100 is not waited for here (the body is sent at once), so it would only be a reason
-/// to answer 417.
+/// `Expect` goes: a 100 is not waited for here (the body is sent at once), so it would only be a
+/// reason to answer 417.
 pub(super) fn prepare(
     request: Request<RequestBody>,
     target: &Target,
@@ -149,8 +149,8 @@ fn announced(headers: &mut HeaderMap) -> Result<Option<u64>, Unsendable> {
 
 /// A request's body on its way out.
 ///
-/// When it fails, hyper is not told: the failure is kept as evidence and the body stays pending, so that
-/// an answer which is on its way may still be read.
+/// When it fails, hyper is not told: the failure is kept as evidence and the body stays pending, so
+/// that an answer which is on its way may still be read.
 pub(super) struct Watched {
     inner: RequestBody,
     /// Bytes that are still to come; `None` for chunked.

@@ -1,7 +1,7 @@
 //! One request on one connection, once. There is no hidden retry.
 //!
-//! Decides which limit ends the waiting, and what the end proves. The evidence is read only when the
-//! connection has been dropped, so "not written" is never said while bytes may still go out.
+//! Decides which limit ends the waiting, and what the end proves. The evidence is read only when
+//! the connection has been dropped, so "not written" is never said while bytes may still go out.
 
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -21,8 +21,8 @@ use super::request::{self, RequestBody};
 use crate::client::Target;
 use crate::clock::{self, Timer};
 
-/// Informational (1xx) responses before an answer, at most. A 100 and a few 103 are usual; a peer that
-/// sends more is not about to answer.
+/// Informational (1xx) responses before an answer, at most. A 100 and a few 103 are usual; a peer
+/// that sends more is not about to answer.
 pub const MAX_INFORMATIONAL: u32 = 64;
 
 /// A connection in hand, nothing written. Dropped unused, it goes back to the pool.
@@ -97,8 +97,8 @@ impl Ready {
     /// `response` until the head; `attempt` from the asking for this connection until the head. The
     /// answer's body has `idle` between chunks, and `deadline`.
     ///
-    /// A malformed head is a [`Failure::Reset`]: something answered, so it may have acted. So is a 101,
-    /// which nobody asked for: `Upgrade` is not sent on.
+    /// A malformed head is a [`Failure::Reset`]: something answered, so it may have acted. So is a
+    /// 101, which nobody asked for: `Upgrade` is not sent on.
     ///
     /// Dropping the future closes the connection and frees its place in the pool.
     pub async fn send(

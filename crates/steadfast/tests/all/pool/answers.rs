@@ -109,6 +109,12 @@ async fn every_body_has_one_framing() {
     let chunked = "2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n";
     for (method, body, framing, sent_body) in [
         (Method::POST, empty(), "content-length: 0", ""),
+        (
+            Method::POST,
+            post("hello").into_body(),
+            "content-length: 5",
+            "",
+        ),
         (Method::GET, empty(), "", ""),
         (
             Method::POST,

@@ -1,5 +1,8 @@
 //! A body is whole, or it is said why not.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
 use std::time::Duration;
 
 use http_body::Body;
@@ -194,32 +197,93 @@ async fn a_silent_body_ends_at_the_deadline() {
 }
 
 #[tokio::test]
-async fn time_in_which_nobody_reads_is_not_the_upstreams() {
-    let (answered, answers) = tokio::sync::oneshot::channel::<()>();
-    let answers = std::sync::Mutex::new(Some(answers));
+async fn a_body_that_has_come_counts_only_until_the_deadline() {
+    let upstream = answering(OK, End::Wait).await;
+    let ready = acquire(&pool(), &upstream.target()).await;
+    let soon = Deadline::after(clock::mono_now(), Duration::from_secs(10));
+    let (response, _) = head(ready.send(get(), &patient(), soon).await);
+    pass(Duration::from_secs(10)).await;
+    assert_eq!(read(response.into_body()).await, Err(BodyError::Deadline));
+}
+
+/// Lets the timers' clock jump. Sockets are waited for only while it runs.
+async fn pass(length: Duration) {
+    tokio::time::pause();
+    tokio::time::advance(length).await;
+    tokio::time::resume();
+}
+
+/// A server that sends a body's next byte when it is told to; and what tells it.
+async fn on_demand() -> (Upstream, tokio::sync::mpsc::UnboundedSender<()>) {
+    let (more, wanted) = tokio::sync::mpsc::unbounded_channel::<()>();
+    let wanted = std::sync::Mutex::new(Some(wanted));
     let upstream = Upstream::start(move |mut peer| {
-        let answers = answers.lock().expect("no panic").take();
+        let wanted = wanted.lock().expect("no panic").take();
         async move {
+            let mut wanted = wanted.expect("one connection");
             peer.request().await;
-            peer.say("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n")
+            peer.say("HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n")
                 .await;
-            answers.expect("one connection").await.expect("the test");
-            peer.say("ok").await;
-            peer.ended().await;
+            while wanted.recv().await.is_some() {
+                peer.say("x").await;
+            }
         }
     })
     .await;
-    let timeouts = Timeouts {
+    (upstream, more)
+}
+
+/// Asks once.
+async fn is_waiting<F: Future + Unpin>(asked: &mut F) -> bool {
+    let once = poll_fn(|cx| Poll::Ready(Pin::new(&mut *asked).poll(cx)));
+    once.await.is_pending()
+}
+
+fn idle_for_30_s() -> Timeouts {
+    Timeouts {
         idle: Duration::from_secs(30),
         ..patient()
-    };
+    }
+}
+
+fn an_hour() -> Deadline {
+    Deadline::after(clock::mono_now(), Duration::from_secs(3600))
+}
+
+#[tokio::test]
+async fn the_idle_limit_runs_between_chunks() {
+    let (upstream, more) = on_demand().await;
     let ready = acquire(&pool(), &upstream.target()).await;
-    let (response, _) = head(ready.send(get(), &timeouts, in_time()).await);
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(31)).await;
-    tokio::time::resume();
-    answered.send(()).expect("the peer");
-    assert_eq!(read(response.into_body()).await.expect("a body"), "ok");
+    let (response, _) = head(ready.send(get(), &idle_for_30_s(), an_hour()).await);
+    let mut body = response.into_body();
+    for _ in 0..2 {
+        let mut next = body.frame();
+        assert!(is_waiting(&mut next).await);
+        pass(Duration::from_secs(20)).await;
+        more.send(()).expect("the peer");
+        assert!(matches!(next.await, Some(Ok(_))));
+    }
+    let mut next = body.frame();
+    assert!(is_waiting(&mut next).await);
+    pass(Duration::from_secs(20)).await;
+    assert!(
+        is_waiting(&mut next).await,
+        "asking again does not count as a chunk"
+    );
+    pass(Duration::from_secs(11)).await;
+    assert!(matches!(next.await, Some(Err(BodyError::Idle))));
+}
+
+#[tokio::test]
+async fn time_in_which_nobody_reads_is_not_the_upstreams() {
+    let (upstream, more) = on_demand().await;
+    let ready = acquire(&pool(), &upstream.target()).await;
+    let (response, _) = head(ready.send(get(), &idle_for_30_s(), an_hour()).await);
+    pass(Duration::from_secs(31)).await;
+    for _ in 0..3 {
+        more.send(()).expect("the peer");
+    }
+    assert_eq!(read(response.into_body()).await.expect("a body"), "xxx");
 }
 
 #[tokio::test]

@@ -23,7 +23,8 @@ async fn refused(pool: &Pool, target: &Target, timeouts: Timeouts, ends: Deadlin
     never_sent
 }
 
-/// An address on loopback where a connection is neither taken nor refused: a listener whose queue is full.
+/// An address on loopback where a connection is neither taken nor refused: a listener whose queue
+/// is full.
 struct BlackHole {
     target: Target,
     _listener: Socket,

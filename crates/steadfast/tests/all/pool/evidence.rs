@@ -1,5 +1,6 @@
 //! What an attempt without an answer proves: nothing written, or that it may have been received.
 
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -75,7 +76,7 @@ async fn a_connection_seen_closed_is_proven_not_written() {
 #[tokio::test]
 async fn an_end_after_some_bytes_of_the_request_may_have_executed() {
     let whole = "POST /orders HTTP/1.1\r\nhost: 127.0.0.1:00000\r\ncontent-length: 5\r\n\r\nhello";
-    for count in (1..whole.len()).step_by(7) {
+    for count in (1..whole.len()).step_by(3) {
         let upstream = Upstream::start(move |mut peer| async move {
             peer.bytes(count).await;
             peer.reset();
@@ -192,6 +193,23 @@ async fn a_spent_deadline_keeps_the_first_byte_back() {
     assert_eq!(end, Failure::NotWritten);
     until("closed", || upstream.closed() + upstream.whole() > 0).await;
     assert_eq!(upstream.whole(), 0);
+}
+
+#[tokio::test]
+async fn each_request_has_its_own_count() {
+    let upstream = Upstream::start(|peer| peer.keep_answering(OK)).await;
+    let (pool, target) = (pool(), upstream.target());
+    let (response, _) = head(send(&pool, &target, post("hello")).await);
+    read(response.into_body()).await.expect("a body");
+    let ready = acquire(&pool, &target).await;
+    let spent = Deadline::after(clock::mono_now(), Duration::ZERO);
+    let end = failure(ready.send(post("hello"), &patient(), spent).await);
+    assert_eq!(
+        end,
+        Failure::NotWritten,
+        "bytes of the request before were counted"
+    );
+    assert_eq!((upstream.opened(), upstream.whole()), (1, 1));
 }
 
 #[tokio::test]
@@ -352,4 +370,67 @@ async fn a_whole_answer_counts_although_the_request_is_not_written() {
         assert_eq!(read(response.into_body()).await.expect("a body"), "big");
         assert_eq!(pool.status(), PoolStatus::default(), "it is not used again");
     }
+}
+
+#[tokio::test]
+async fn an_early_answer_ends_its_connection_although_the_upstream_keeps_it() {
+    for answer in [OK, "HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n"] {
+        let upstream = Upstream::start(move |mut peer| async move {
+            peer.head().await;
+            peer.say(answer).await;
+            peer.ended().await;
+        })
+        .await;
+        let pool = pool();
+        let end = send(
+            &pool,
+            &upstream.target(),
+            request(Method::POST, stuck("hello")),
+        )
+        .await;
+        let (response, request_written) = head(end);
+        assert!(!request_written);
+        read(response.into_body()).await.expect("a body");
+        assert_eq!(pool.status(), PoolStatus::default());
+        until("closed", || upstream.closed() == 1).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_that_came_before_the_write_failed_counts() {
+    // The peer answers and resets between two writes, with no read between them: the body's third
+    // piece holds hyper back until the reset is there, and hyper writes before it reads again.
+    let (reset, was_reset) = std::sync::mpsc::channel::<()>();
+    let upstream = Upstream::start(move |mut peer| {
+        let reset = reset.clone();
+        async move {
+            peer.through(b"first").await;
+            peer.say("HTTP/1.1 413 Content Too Large\r\ncontent-length: 3\r\n\r\nbig")
+                .await;
+            peer.reset();
+            reset.send(()).expect("the test");
+        }
+    })
+    .await;
+    let mut polled = 0;
+    let pieces = futures_util::stream::poll_fn(move |cx| {
+        polled += 1;
+        match polled {
+            1 => Poll::Ready(Some(Ok(Frame::data(Bytes::from("first"))))),
+            2 => {
+                cx.waker().wake_by_ref();
+                Poll::Pending
+            }
+            3 => {
+                was_reset.recv().expect("the peer");
+                Poll::Ready(Some(Ok(Frame::data(Bytes::from("second")))))
+            }
+            _ => Poll::Pending,
+        }
+    });
+    let body = StreamBody::new(pieces).boxed_unsync();
+    let end = send(&pool(), &upstream.target(), request(Method::POST, body)).await;
+    let (response, request_written) = head(end);
+    assert_eq!((response.status().as_u16(), request_written), (413, false));
+    assert_eq!(read(response.into_body()).await.expect("a body"), "big");
 }

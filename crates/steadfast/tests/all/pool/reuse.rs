@@ -161,8 +161,8 @@ async fn targets_do_not_share_connections() {
     assert_eq!((one.opened(), other.opened()), (1, 1));
 }
 
-/// A server that closes each connection at some moment after its first answer, while the next request
-/// may be on its way: the race that every keep-alive client runs.
+/// A server that closes each connection at some moment after its first answer, while the next
+/// request may be on its way: the race that every keep-alive client runs.
 async fn races(clean: bool) -> (Upstream, Arc<AtomicUsize>) {
     let received = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&received);

@@ -93,7 +93,8 @@ impl Drop for Upstream {
 }
 
 impl Peer {
-    /// Reads one request by its Content-Length, head and body; `None` when the connection ends first.
+    /// Reads one request by its Content-Length, head and body; `None` when the connection ends
+    /// first.
     pub async fn request(&mut self) -> Option<String> {
         let head = self.head().await?;
         let length = head.to_ascii_lowercase().lines().find_map(|line| {
