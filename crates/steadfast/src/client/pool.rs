@@ -15,6 +15,7 @@ mod connection;
 mod counted;
 mod dial;
 mod host;
+mod limits;
 mod request;
 mod send;
 

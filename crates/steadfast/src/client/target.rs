@@ -250,7 +250,7 @@ mod tests {
             ("http://orders:", "port"),
             ("http://orders:0", "port"),
             ("http://orders:65536", "port"),
-            ("http://orders:+80", "no URL"),
+            ("http://orders:+80", "port"),
             ("http://a!b", "host"),
             ("http://[fe80::1%25eth0]", "host"),
             ("http://ordérs", "no URL"),

@@ -17,6 +17,7 @@ use super::body::UpstreamBody;
 use super::connection::Link;
 use super::counted::{Evidence, Seen};
 use super::host::Slot;
+use super::limits::{Limit, Limits};
 use super::request::{self, RequestBody};
 use crate::client::Target;
 use crate::clock::{self, Timer};
@@ -173,24 +174,6 @@ enum Short {
     Limit(Limit),
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Limit {
-    Write,
-    Response,
-    /// The attempt's or the deadline.
-    Whole,
-}
-
-impl Limit {
-    fn as_str(self) -> &'static str {
-        match self {
-            Limit::Write => "the write limit",
-            Limit::Response => "the response limit",
-            Limit::Whole => "the attempt's limit or the deadline",
-        }
-    }
-}
-
 /// The one door from what hyper and the socket said to what it proves.
 fn judge(short: Short, seen: &Seen) -> SendEnd {
     let written = seen.bytes_written;
@@ -212,38 +195,6 @@ fn judge(short: Short, seen: &Seen) -> SendEnd {
     match short {
         Short::CallerLeft => SendEnd::CallerLeft { failure, detail },
         _ => SendEnd::Failed { failure, detail },
-    }
-}
-
-/// The instants at which a sending is given up.
-struct Limits {
-    write_ends: MonoTime,
-    response: std::time::Duration,
-    /// Set once the request is written.
-    response_ends: Option<MonoTime>,
-    whole_ends: MonoTime,
-}
-
-impl Limits {
-    fn new(began: MonoTime, timeouts: &Timeouts, deadline: Deadline) -> Limits {
-        Limits {
-            write_ends: clock::mono_now().plus(timeouts.write),
-            response: timeouts.response,
-            response_ends: None,
-            whole_ends: began.plus(timeouts.attempt).min(deadline.ends()),
-        }
-    }
-
-    /// The first limit to come.
-    fn next(&self) -> (MonoTime, Limit) {
-        let phase = match self.response_ends {
-            Some(ends) => (ends, Limit::Response),
-            None => (self.write_ends, Limit::Write),
-        };
-        match self.whole_ends <= phase.0 {
-            true => (self.whole_ends, Limit::Whole),
-            false => phase,
-        }
     }
 }
 
@@ -297,9 +248,8 @@ impl<'a> Wait<'a> {
     /// Takes note of the written request; what ends the waiting although hyper goes on.
     fn seen_enough(&mut self) -> Option<Short> {
         let seen = self.evidence.seen();
-        if seen.written_whole && self.limits.response_ends.is_none() {
-            let ends = clock::mono_now().plus(self.limits.response);
-            self.limits.response_ends = Some(ends);
+        if seen.written_whole {
+            self.limits.now_written();
         }
         if seen.caller_left.is_some() {
             return Some(Short::CallerLeft);
