@@ -4,6 +4,7 @@
 //! nowhere else.
 
 pub mod body;
+pub mod client;
 pub mod clock;
 pub mod server;
 pub mod store;

@@ -1,3 +1,4 @@
-//! Tests of the crate as its users see it, in one binary.
+//! What the crate promises, by feature, in one binary.
 
+mod pool;
 mod store_memory;
