@@ -165,13 +165,13 @@ impl fmt::Display for PrincipalError {
             ),
             PrincipalError::Absent(PrincipalRule::Header(name)) => write!(
                 f,
-                "The request has no field `{name}`, which says whose it is here; let the peer that \
-                 calls this gateway set it.",
+                "The request has no field `{name}`, which says whose it is here; let the peer \
+                 that calls this gateway set it.",
             ),
             PrincipalError::Absent(rule) => write!(
                 f,
                 "The request does not show whose it is by the rule `{rule}`; send what it asks \
-                for.",
+                 for.",
             ),
             PrincipalError::Repeated(what) => write!(
                 f,

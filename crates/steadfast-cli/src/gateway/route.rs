@@ -65,8 +65,8 @@ impl fmt::Display for PatternError {
             PatternError::NoSlash => "the path does not begin with `/`",
             PatternError::TooLong => "the path has more than 1024 bytes",
             PatternError::NotAPath => {
-                "the path has a character that paths do not have (`?`, `#`, a space, a backslash, \
-                 or one outside ASCII that is not percent-encoded)"
+                "the path has a character that paths do not have (`?`, `#`, a space, a \
+                 backslash, or one outside ASCII that is not percent-encoded)"
             }
             PatternError::DotSegment => {
                 "the path has a `.` or `..` segment, which no request may have"
@@ -195,7 +195,7 @@ impl fmt::Display for PathError {
             PathError::NotAPath => "The request names no path; send one that begins with `/`.",
             PathError::DotSegment => {
                 "The path has a `.` or `..` segment, plain or encoded; send the path that it \
-                leads to."
+                 leads to."
             }
         })
     }

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// Most faults that are printed: more of them have one cause.
 const MOST_PRINTED: usize = 50;
 
+/// Longest part of a message, in characters: what is longer quotes a value that is no setting.
+const MOST_SHOWN: usize = 400;
+
 /// Where a setting was written.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
@@ -163,13 +166,30 @@ fn sentence(
     (setting, reason, next): (&str, &str, &str),
 ) -> fmt::Result {
     if let Some(place) = place {
-        write!(f, "{place}: ")?;
+        write!(f, "{}: ", printable(&place.to_string()))?;
     }
     write!(f, "{severity}: ")?;
     if !setting.is_empty() {
-        write!(f, "{setting}: ")?;
+        write!(f, "{}: ", printable(setting))?;
     }
-    write!(f, "{reason}; {next}.")
+    write!(f, "{}; {}.", printable(reason), printable(next))
+}
+
+/// Text of a wrong file, as a terminal may show it: without control characters, and not without
+/// end.
+fn printable(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len().min(MOST_SHOWN));
+    for (index, c) in text.chars().enumerate() {
+        match c {
+            _ if index == MOST_SHOWN => {
+                shown.push('…');
+                break;
+            }
+            c if c.is_control() => shown.extend(c.escape_default()),
+            c => shown.push(c),
+        }
+    }
+    shown
 }
 
 impl fmt::Display for Fault {

@@ -76,6 +76,7 @@ impl Walker<'_> {
                 self.group(level, &path, entry, written);
             } else {
                 let wrong = unknown(level, prefix, name);
+                let path = format!("{prefix}{}", shorten(name));
                 self.fault(wrong, entry, written, &path);
             }
         }
@@ -165,7 +166,7 @@ fn unknown(level: Level, prefix: &str, name: &str) -> Wrong {
         head.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
     }) {
         let home = match elsewhere.level {
-            Level::Top => "at the top of the file, before the first table",
+            Level::Top => "to the top of the file, before the first table",
             Level::Shared => "into [defaults] or a [[route]]",
             Level::Route => "into a [[route]]",
         };
@@ -192,7 +193,7 @@ fn unknown(level: Level, prefix: &str, name: &str) -> Wrong {
         ),
         None => unknown(
             format!("`{shown}` is not a setting"),
-            format!("remove it; here stand {}", siblings.join(", ")),
+            format!("remove it; settings here are {}", siblings.join(", ")),
         ),
     }
 }
@@ -200,14 +201,8 @@ fn unknown(level: Level, prefix: &str, name: &str) -> Wrong {
 /// A name as a message shows it: wrong files may have names without end.
 fn shorten(name: &str) -> String {
     const MOST: usize = 60;
-    let shown: String = name
-        .chars()
-        .take(MOST)
-        .flat_map(char::escape_debug)
-        .collect();
-    if name.chars().count() > MOST {
-        shown + "…"
-    } else {
-        shown
+    match name.char_indices().nth(MOST) {
+        Some((end, _)) => format!("{}…", &name[..end]),
+        None => name.to_owned(),
     }
 }

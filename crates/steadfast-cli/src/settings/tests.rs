@@ -466,6 +466,21 @@ idempotency.mode = "off"
     );
 }
 
+#[test]
+fn nesting_without_end_is_refused() {
+    for open in ["a = [", "a = {b = "] {
+        let text = open.to_owned() + &open[4..].repeat(100_000);
+        assert_eq!(
+            read(&text).expect_err("no TOML").list()[0].kind,
+            Kind::Syntax
+        );
+    }
+    let dotted = format!("{}a = 1", "a.".repeat(100_000));
+    assert!(read(&dotted).is_err());
+    let tables = format!("[{}a]", "a.".repeat(100_000));
+    assert!(read(&tables).is_err());
+}
+
 /// Lines of configurations, right and wrong, to be put together at random.
 fn some_lines() -> impl Strategy<Value = String> {
     let names: Vec<&str> = SETTINGS.iter().map(|setting| setting.name).collect();

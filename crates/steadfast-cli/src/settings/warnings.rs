@@ -138,8 +138,8 @@ fn live_keys(route: &Route) -> impl Iterator<Item = Warning> {
         warning(
             &route.origins,
             name,
-            "changing this opens a new scope for live keys: a repeat of a request from before the \
-             change runs again",
+            "changing this opens a new scope for live keys: a repeat of a request from before \
+             the change runs again",
             "change it only when no caller repeats older requests",
         )
     })

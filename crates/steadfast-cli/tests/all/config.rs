@@ -43,20 +43,18 @@ const WRONG: &[(&str, &str)] = &[
     (
         "lisen = \"127.0.0.1:8080\"\n%",
         "s.toml:1: error: lisen: `lisen` is not a setting; did you mean `listen`? Correct the \
-        name.",
+         name.",
     ),
     (
         "workers = 4\n%",
-        "s.toml:1: error: workers: `workers` is not a setting; remove it; here stand listen, \
-        admin, \
-         store, drain, trusted_peers, admin_token, secret, encrypt_with, tls, upstream_tls, jwt, \
-         telemetry, defaults, route.",
+        "s.toml:1: error: workers: `workers` is not a setting; remove it; settings here are \
+         listen, admin, store, drain, trusted_peers, admin_token, secret, encrypt_with, tls, \
+         upstream_tls, jwt, telemetry, defaults, route.",
     ),
     (
         "%idempotency.leasse = \"30s\"",
         "s.toml:4: error: route \"/{*rest}\": idempotency.leasse: `leasse` is not a setting; did \
-        you \
-         mean `lease`? Correct the name.",
+         you mean `lease`? Correct the name.",
     ),
     (
         "%lease = \"30s\"",
@@ -70,14 +68,13 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "%listen = \"127.0.0.1:80\"",
-        "s.toml:4: error: route \"/{*rest}\": listen: `listen` does not stand here; move it at the \
-         top of the file, before the first table.",
+        "s.toml:4: error: route \"/{*rest}\": listen: `listen` does not stand here; move it to \
+         the top of the file, before the first table.",
     ),
     (
         "[default]\n%",
         "s.toml:1: error: default: `default` is not a setting; did you mean `defaults`? Correct \
-        the \
-         name.",
+         the name.",
     ),
     (
         "listen = 8080\n%",
@@ -87,24 +84,22 @@ const WRONG: &[(&str, &str)] = &[
     (
         "listen = \"localhost:8080\"\n%",
         "s.toml:1: error: listen: `localhost:8080` is not an address with a port; write one such \
-        as \
-         \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\".",
+         as \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\".",
     ),
     (
         "%deadline = 30",
-        "s.toml:4: error: route \"/{*rest}\": deadline: `30` has no unit; write a length with its \
-         unit (ms, s, m, h or d), such as \"30s\".",
+        "s.toml:4: error: route \"/{*rest}\": deadline: `30` has no unit; write a length with \
+         its unit (ms, s, m, h or d), such as \"30s\".",
     ),
     (
         "%deadline = \"30 sec\"",
-        "s.toml:4: error: route \"/{*rest}\": deadline: `30 sec` is not a length of time; write a \
-         length with its unit (ms, s, m, h or d), such as \"30s\".",
+        "s.toml:4: error: route \"/{*rest}\": deadline: `30 sec` is not a length of time; write \
+         a length with its unit (ms, s, m, h or d), such as \"30s\".",
     ),
     (
         "%deadline = \"30us\"",
         "s.toml:4: error: route \"/{*rest}\": deadline: `us` in `30us` is not a unit; write a \
-        length \
-         with its unit (ms, s, m, h or d), such as \"30s\".",
+         length with its unit (ms, s, m, h or d), such as \"30s\".",
     ),
     (
         "%deadline = \"99999999999999999999h\"",
@@ -118,56 +113,49 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "%body_limit = 1048576",
-        "s.toml:4: error: route \"/{*rest}\": body_limit: `1048576` has no unit; write a size with \
-         its unit (B, kB, KiB, MB, MiB, GB or GiB), such as \"1MiB\".",
+        "s.toml:4: error: route \"/{*rest}\": body_limit: `1048576` has no unit; write a size \
+         with its unit (B, kB, KiB, MB, MiB, GB or GiB), such as \"1MiB\".",
     ),
     (
         "%body_limit = \"2GiB\"",
         "s.toml:4: error: route \"/{*rest}\": body_limit: `2GiB` is out of bounds; write a size \
-        from \
-         1B to 512MiB.",
+         from 1B to 512MiB.",
     ),
     (
         "%timeouts = \"5s\"",
-        "s.toml:4: error: route \"/{*rest}\": timeouts: a string stands where a table is expected; \
-         write { resolve = … }.",
+        "s.toml:4: error: route \"/{*rest}\": timeouts: a string stands where a table is \
+         expected; write { resolve = … }.",
     ),
     (
         "%idempotency.mode = \"requird\"",
-        "s.toml:4: error: route \"/{*rest}\": idempotency.mode: `requird` is not one of its words \
-         (did you mean `required`?); write \"optional\" or \"required\" or \"required-on-retry\" \
-         or \
-         \"off\".",
+        "s.toml:4: error: route \"/{*rest}\": idempotency.mode: `requird` is not one of its \
+         words (did you mean `required`?); write \"optional\" or \"required\" or \
+         \"required-on-retry\" or \"off\".",
     ),
     (
         "%idempotency = { key_length = [255, 16] }",
-        "s.toml:4: error: route \"/{*rest}\": idempotency.key_length: no key has at least 255 and \
-        at \
-         most 16 characters; write [16, 255].",
+        "s.toml:4: error: route \"/{*rest}\": idempotency.key_length: no key has at least 255 \
+         and at most 16 characters; write [16, 255].",
     ),
     (
         "%idempotency = { lease = \"0s\" }",
-        "s.toml:4: error: route \"/{*rest}\": idempotency.lease: a lease of 0ms cannot be renewed \
-        in \
-         time; write 100ms or more.",
+        "s.toml:4: error: route \"/{*rest}\": idempotency.lease: a lease of 0ms cannot be \
+         renewed in time; write 100ms or more.",
     ),
     (
         "%idempotency = { waiters_per_key = 0 }",
         "s.toml:4: error: route \"/{*rest}\": idempotency.waiters_per_key: 0 is out of bounds; \
-        write \
-         a number from 1 to 10000.",
+         write a number from 1 to 10000.",
     ),
     (
         "%idempotency = { methods = [\"post\"] }",
         "s.toml:4: error: route \"/{*rest}\": idempotency.methods: `post` is not a method that \
-        can be \
-         proxied; write methods in capitals, such as \"POST\".",
+         can be proxied; write methods in capitals, such as \"POST\".",
     ),
     (
         "%idempotency = { header = \"Authorization\" }",
         "s.toml:4: error: route \"/{*rest}\": idempotency.header: the field `Authorization` \
-        already \
-         means something else; write \"Idempotency-Key\" or another name of its own.",
+         already means something else; write \"Idempotency-Key\" or another name of its own.",
     ),
     (
         "[defaults]\nidempotency.final = [409, 422]\n%idempotency.released = [409]",
@@ -181,38 +169,36 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "%idempotency = { fingerprint_ignore = [\"sent_at\"] }",
-        "s.toml:4: error: route \"/{*rest}\": idempotency.fingerprint_ignore: `sent_at` cannot be \
-         ignored: a pointer begins with `/`, as in `/sent_at`; correct or remove it.",
+        "s.toml:4: error: route \"/{*rest}\": idempotency.fingerprint_ignore: `sent_at` cannot \
+         be ignored: a pointer begins with `/`, as in `/sent_at`; correct or remove it.",
     ),
     (
         "[defaults]\nidempotency.fingerprint = \"bytes\"\n%idempotency.fingerprint_ignore = \
-        [\"/a\"]",
-        "s.toml:6: error: route \"/{*rest}\": idempotency.fingerprint_ignore: `fingerprint_ignore` \
-         needs bodies that are read by meaning; remove it, or remove `fingerprint = \"bytes\"`.",
+         [\"/a\"]",
+        "s.toml:6: error: route \"/{*rest}\": idempotency.fingerprint_ignore: \
+         `fingerprint_ignore` needs bodies that are read by meaning; remove it, or remove \
+         `fingerprint = \"bytes\"`.",
     ),
     (
         "%timeouts.attempt = \"40s\"\ndeadline = \"30s\"",
         "s.toml:4: error: route \"/{*rest}\": timeouts.attempt: 40s is longer than the deadline \
-        of 30s \
-         beside it; shorten the limit or lengthen the deadline.",
+         of 30s beside it; shorten the limit or lengthen the deadline.",
     ),
     (
         "%margin = \"1m\"",
-        "s.toml:4: error: route \"/{*rest}\": margin: `margin` of 1m leaves nothing of a deadline \
-        of \
-         30s; write a longer deadline, or a shorter `margin`.",
+        "s.toml:4: error: route \"/{*rest}\": margin: `margin` of 1m leaves nothing of a \
+         deadline of 30s; write a longer deadline, or a shorter `margin`.",
     ),
     (
         "%deadline = \"5ms\"",
         "s.toml:4: error: route \"/{*rest}\": deadline: `margin` of 5ms leaves nothing of a \
-        deadline \
-         of 5ms; write a longer deadline, or a shorter `margin`.",
+         deadline of 5ms; write a longer deadline, or a shorter `margin`.",
     ),
     (
         "%principal = \"header:X-Tenant\"",
-        "s.toml:4: error: route \"/{*rest}\": principal: anybody could send `x-tenant`, for there \
-        are \
-         no `trusted_peers`; set `trusted_peers` at the top to the peers that set this field.",
+        "s.toml:4: error: route \"/{*rest}\": principal: anybody could send `x-tenant`, for \
+         there are no `trusted_peers`; set `trusted_peers` at the top to the peers that set this \
+         field.",
     ),
     (
         "%principal = \"jwt:sub\"",
@@ -231,20 +217,18 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "trusted_peers = [\"10.0.0.0/40\"]\n%",
-        "s.toml:1: error: trusted_peers: `10.0.0.0/40` is neither an address nor a network; write \
-        an \
-         address or a network, such as \"10.0.0.7\" or \"10.0.0.0/8\".",
+        "s.toml:1: error: trusted_peers: `10.0.0.0/40` is neither an address nor a network; \
+         write an address or a network, such as \"10.0.0.7\" or \"10.0.0.0/8\".",
     ),
     (
         "secret = \"hunter2hunter2hunter2hunter2hunter2\"\n%",
-        "s.toml:1: error: secret: a secret does not stand in the configuration itself; write \
-         { env = \"NAME\" } or { file = \"PATH\" }.",
+        "s.toml:1: error: secret: a secret does not stand in the configuration itself; write { \
+         env = \"NAME\" } or { file = \"PATH\" }.",
     ),
     (
         "secret = { env = \"NOT_SET\" }\n%",
-        "s.toml:1: error: secret: the environment variable `NOT_SET` is not set, or no UTF-8; set \
-        it, \
-         or name another.",
+        "s.toml:1: error: secret: the environment variable `NOT_SET` is not set, or no UTF-8; \
+         set it, or name another.",
     ),
     (
         "secret = { file = \"gone\" }\n%",
@@ -253,8 +237,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "secret = { env = \"SHORT\" }\n%",
-        "s.toml:1: error: secret: the secret has fewer than 32 characters; make one with `openssl \
-         rand -hex 32`.",
+        "s.toml:1: error: secret: the secret has fewer than 32 characters; make one with \
+         `openssl rand -hex 32`.",
     ),
     (
         "admin = \"0.0.0.0:8081\"\n%",
@@ -263,8 +247,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "listen = \"127.0.0.1:8081\"\n%",
-        "s.toml:1: error: listen: `127.0.0.1:8081` is the `admin` address, too; \
-         give one of them another port.",
+        "s.toml:1: error: listen: `127.0.0.1:8081` is the `admin` address, too; give one of them \
+         another port.",
     ),
     (
         "store = \"postgres://u:hunter2@h/db\"\n%",
@@ -274,24 +258,22 @@ const WRONG: &[(&str, &str)] = &[
     (
         "store = \"memory:\"\n%require = \"durable\"",
         "s.toml:5: error: route \"/{*rest}\": require: a store in memory is not durable; set \
-        `store = \
-         \"sqlite:FILE\"`, or remove it.",
+         `store = \"sqlite:FILE\"`, or remove it.",
     ),
     (
         "%require = \"linearizable\"",
-        "s.toml:4: error: route \"/{*rest}\": require: `linearizable` is not yet supported; write \
-         \"durable\".",
+        "s.toml:4: error: route \"/{*rest}\": require: `linearizable` is not yet supported; \
+         write \"durable\".",
     ),
     (
         "%retry = { max_attempts = 3 }",
-        "s.toml:4: error: route \"/{*rest}\": retry.max_attempts: not yet supported: each request \
-        is \
-         sent once; remove it, or write 1.",
+        "s.toml:4: error: route \"/{*rest}\": retry.max_attempts: not yet supported: each \
+         request is sent once; remove it, or write 1.",
     ),
     (
         "%coalesce = \"local\"",
-        "s.toml:4: error: route \"/{*rest}\": coalesce: not yet supported: reads are never joined; \
-         remove it, or write \"off\".",
+        "s.toml:4: error: route \"/{*rest}\": coalesce: not yet supported: reads are never \
+         joined; remove it, or write \"off\".",
     ),
     (
         "%[jwt]\nissuer = \"x\"",
@@ -313,13 +295,13 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "%name = \"a\"\n%name = \"a\"",
-        "s.toml:8: error: route \"a\": name: another route has this name already; name each route \
-         once.",
+        "s.toml:8: error: route \"a\": name: another route has this name already; name each \
+         route once.",
     ),
     (
         "[route]\npath = \"/\"",
         "s.toml:1: error: route: a table stands where a list of routes is expected; write \
-        [[route]].",
+         [[route]].",
     ),
     (
         "",
@@ -327,8 +309,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "a = \n",
-        "s.toml:1: error: not TOML: string values must be quoted, expected literal string; correct \
-         this line.",
+        "s.toml:1: error: not TOML: string values must be quoted, expected literal string; \
+         correct this line.",
     ),
 ];
 
@@ -351,13 +333,25 @@ fn everything_that_is_wrong_is_said_at_once_and_in_order() {
 }
 
 #[test]
+fn what_a_terminal_would_obey_is_not_printed() {
+    let long = "x".repeat(5000);
+    let text = format!("listen = \"\\u001b[2J\"\n\"\\u0007{long}\" = 1\n{ROUTE}");
+    let (code, _, err) = Folder::with(text).run(CHECK, &[]);
+    assert_eq!((code, err.lines().count()), (3, 2));
+    assert!(
+        !err.contains(['\u{1b}', '\u{7}']) && err.len() < 2000,
+        "{err}"
+    );
+}
+
+#[test]
 fn a_file_that_cannot_be_read_is_told() {
     let folder = Folder::with([b'a', b'\n', 0xff]);
     let said = "s.toml:2: error: the text is no UTF-8; save it as UTF-8.\n";
     assert_eq!(folder.run(CHECK, &[]), (3, String::new(), said.to_owned()));
     let ended = folder.run(&["config", "check", "--config", "gone.toml"], &[]);
-    let said = "gone.toml: error: the file cannot be read: No such file or directory (os error 2); \
-                correct the path or its permissions.\n";
+    let said = "gone.toml: error: the file cannot be read: No such file or directory (os error \
+                2); correct the path or its permissions.\n";
     assert_eq!(ended, (3, String::new(), said.to_owned()));
     let large = Folder::with(vec![b'#'; 1024 * 1024 + 1]);
     let (code, _, err) = large.run(CHECK, &[]);
@@ -375,10 +369,9 @@ fn a_sound_file_is_told_so_with_what_may_surprise() {
     assert_eq!((code, &*out), (0, "s.toml: ok, 1 route\n"));
     assert_eq!(
         err,
-        "s.toml:4: warning: principal: changing this opens a new scope for live keys: a repeat of \
-        a \
-         request from before the change runs again; change it only when no caller repeats older \
-         requests.\n"
+        "s.toml:4: warning: principal: changing this opens a new scope for live keys: a repeat \
+         of a request from before the change runs again; change it only when no caller repeats \
+         older requests.\n"
     );
 }
 
@@ -410,7 +403,7 @@ fn check_as_json_has_one_shape() {
 fn show_gives_each_value_its_origin() {
     let text = format!(
         "admin_token = {{ env = \"TOKEN\" }}\n[defaults]\ndeadline = \"5s\"\n{ROUTE}name = \
-        \"all\"\n"
+         \"all\"\n"
     );
     let folder = Folder::with(text);
     let variables = [
