@@ -161,6 +161,10 @@ fn unknown(level: Level, prefix: &str, name: &str) -> Wrong {
     let unknown = |reason: String, next: String| Wrong::new(Kind::UnknownName, reason, next);
     let path = format!("{prefix}{name}");
     let shown = shorten(name);
+    if name.contains('.') && find(level, &path).is_some() {
+        let reason = format!("the quotes make `{shown}` one name, and no setting has it");
+        return unknown(reason, "write it without quotes".to_owned());
+    }
     if let Some(elsewhere) = SETTINGS.iter().find(|setting| {
         let head = setting.name.strip_prefix(&path);
         head.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

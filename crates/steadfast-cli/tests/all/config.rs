@@ -62,6 +62,11 @@ const WRONG: &[(&str, &str)] = &[
          `idempotency.lease`? Correct the name.",
     ),
     (
+        "%\"idempotency.lease\" = \"30s\"",
+        "s.toml:4: error: route \"/{*rest}\": idempotency.lease: the quotes make \
+         `idempotency.lease` one name, and no setting has it; write it without quotes.",
+    ),
+    (
         "deadline = \"5s\"\n%",
         "s.toml:1: error: deadline: `deadline` does not stand here; move it into [defaults] or a \
          [[route]].",
