@@ -1,3 +1,7 @@
 //! The program `steadfast`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    steadfast_cli::run(std::env::args_os())
+}

@@ -1,4 +1,5 @@
 //! All tests of the program as one binary, so that they are linked once. A new subject is a module.
 
+mod config;
 mod docs;
 mod tidy;

@@ -1,0 +1,71 @@
+//! From what was typed to an exit code.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::commands;
+use crate::settings::environment::Environment;
+
+/// How a command ended (contract, "Exit codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// A check failed, or an act was refused.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The configuration is wrong.
+    Configuration = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Runs the program with these arguments, the first of them its own name. Nothing is coloured, so
+/// `NO_COLOR` has nothing to switch off.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to standard output and are no failure; when nobody reads them,
+            // there is nobody to tell.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => Exit::Usage.into(),
+                false => Exit::Done.into(),
+            };
+        }
+    };
+    let environment = Environment::of_process();
+    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    let ended = match &arguments.command {
+        Command::Config(command) => {
+            commands::config::run(command, &environment, &mut out, &mut err)
+        }
+    };
+    let ended = ended.and_then(|exit| out.flush().map(|()| exit));
+    ended
+        .unwrap_or_else(|error| unwritten(&error, &mut err))
+        .into()
+}
+
+/// The result could not be written. A reader that has seen enough (`| head`) is no failure.
+fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Exit::Done;
+    }
+    // When standard error is gone, too, only the exit code is left to tell.
+    let _ = writeln!(
+        err,
+        "error: the result cannot be written: {error}; free some space or name another place."
+    );
+    Exit::Failed
+}
