@@ -27,11 +27,14 @@ pub enum NotDone {
 impl fmt::Display for NotDone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NotDone::Absent => {
-                f.write_str("there is no record with this id; `steadfast keys list` shows those there are")
-            }
+            NotDone::Absent => f.write_str(
+                "there is no record with this id; `steadfast keys list` shows those there are",
+            ),
             NotDone::Changed(state) => {
-                write!(f, "the record changed meanwhile and is now {state}; look at it and decide again")
+                write!(
+                    f,
+                    "the record changed meanwhile and is now {state}; look at it and decide again"
+                )
             }
             NotDone::State(state) => write!(
                 f,
@@ -53,7 +56,10 @@ pub async fn resolve(
     by: &str,
     retention: Duration,
 ) -> Result<Record, NotDone> {
-    act(store, id, |row, token, now| record::resolve(row, answer, token, by, retention, now)).await
+    act(store, id, |row, token, now| {
+        record::resolve(row, answer, token, by, retention, now)
+    })
+    .await
 }
 
 /// Declares the operation not executed, so that the same request may go again.
@@ -63,24 +69,31 @@ pub async fn release(
     by: &str,
     retention: Duration,
 ) -> Result<Record, NotDone> {
-    act(store, id, |row, token, now| record::release(row, token, by, retention, now)).await
+    act(store, id, |row, token, now| {
+        record::release(row, token, by, retention, now)
+    })
+    .await
 }
 
 async fn act(
     store: &dyn Store,
     id: OperationId,
-    step: impl FnOnce(
-        &Record,
-        Owner,
-        steadfast_core::time::WallTime,
-    ) -> Result<Record, NotSettleable>,
+    step: impl FnOnce(&Record, Owner, steadfast_core::time::WallTime) -> Result<Record, NotSettleable>,
 ) -> Result<Record, NotDone> {
-    let row = store.by_id(id).await.map_err(NotDone::Store)?.ok_or(NotDone::Absent)?;
+    let row = store
+        .by_id(id)
+        .await
+        .map_err(NotDone::Store)?
+        .ok_or(NotDone::Absent)?;
     let now = store.now().await.map_err(NotDone::Store)?;
     // An operator is no instance: whatever process holds the record loses it by this owner.
     let token = Owner::new(0, clock::random_bits());
     let next = step(&row, token, now).map_err(|refused| NotDone::State(refused.0))?;
-    let op = Op::Replace { next: Box::new(next.clone()), guard: row.guard(), draw: false };
+    let op = Op::Replace {
+        next: Box::new(next.clone()),
+        guard: row.guard(),
+        draw: false,
+    };
     match Written::of(&next, store.apply(op).await.map_err(NotDone::Store)?) {
         Written::Done(row) => {
             let last = row.history.last();

@@ -56,7 +56,11 @@ pub(super) fn settled(id: OperationId, standing: &Standing, repeats: bool) -> Re
     }
 }
 
-pub(super) fn not_stored(id: OperationId, standing: &Standing, status: Option<StatusCode>) -> Problem {
+pub(super) fn not_stored(
+    id: OperationId,
+    standing: &Standing,
+    status: Option<StatusCode>,
+) -> Problem {
     let detail = "The operation has finished and its answer was not kept. It will not run again; look up \
                   what it made at the service itself.";
     let problem = Problem::new(Slug::ResponseNotStored, detail);

@@ -92,7 +92,10 @@ fn date(at: Option<WallTime>) -> Value {
 /// The answer of the status address.
 pub fn response(row: &Record) -> Response<Body> {
     let mut headers = HeaderMap::new();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_static("application/json"),
+    );
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if !is_final(row) {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -107,7 +110,9 @@ pub fn answer(row: &Record) -> Response<Body> {
         return reply::problem(&reply::in_progress(row.id));
     }
     match (&row.standing.state, &row.standing.answer) {
-        (State::Released, Answer::None) => reply::problem(&reply::not_stored(row.id, &row.standing, None)),
+        (State::Released, Answer::None) => {
+            reply::problem(&reply::not_stored(row.id, &row.standing, None))
+        }
         _ => reply::settled(row.id, &row.standing, row.standing.honours_key),
     }
 }
