@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
 use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -84,14 +85,19 @@ pub struct UpstreamBody {
 impl UpstreamBody {
     /// Splits `response`; its body is read from `link`.
     pub(super) fn of(
-        response: Response<Incoming>,
+        mut response: Response<Incoming>,
         carried: (Link, Slot),
         idle: Duration,
         deadline: Deadline,
     ) -> Response<UpstreamBody> {
+        // With two framings the chunks count and the length goes; what follows on such a connection
+        // is not trusted (RFC 9112, 6.3, rule 3).
+        let headers = response.headers_mut();
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        let ambiguous = chunked && headers.remove(CONTENT_LENGTH).is_some();
         // An HTTP/1.0 peer gets each request on a new connection: on one it has answered, a body of
         // unknown length could not be framed.
-        let may_rest = response.version() == Version::HTTP_11;
+        let may_rest = response.version() == Version::HTTP_11 && !ambiguous;
         response.map(|incoming| UpstreamBody {
             left: incoming.size_hint().exact(),
             incoming,

@@ -1,7 +1,7 @@
 //! The limits of one sending, phase after phase.
 //!
-//! Decides which limit runs now. Their lengths are [`Timeouts`]', which tells what each runs between;
-//! none reaches beyond the deadline (requirement T1).
+//! Decides which limit runs now. [`Timeouts`] says how long each is and what it runs between; none
+//! reaches beyond the deadline (requirement T1).
 
 use std::time::Duration;
 

@@ -10,7 +10,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
+use http::header::{
+    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+};
 use http::{Method, Request, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -64,7 +66,7 @@ impl fmt::Display for Unsendable {
 /// The request in origin form, with `Host` and one framing, and its body watched.
 ///
 /// `Expect` goes: a 100 is not waited for here (the body is sent at once), so it would only be a
-/// reason to answer 417.
+/// reason to answer 417. `Upgrade` goes: another protocol could not be spoken here.
 pub(super) fn prepare(
     request: Request<RequestBody>,
     target: &Target,
@@ -83,6 +85,7 @@ pub(super) fn prepare(
         head.headers.insert(HOST, host);
     }
     head.headers.remove(EXPECT);
+    head.headers.remove(UPGRADE);
     let left = frame(&mut head.headers, &head.method, &body)?;
     let watched = Watched::new(body, left, evidence.clone());
     let mut request = Request::from_parts(head, watched);

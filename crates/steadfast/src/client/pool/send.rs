@@ -6,6 +6,7 @@
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
+use http::header::TRANSFER_ENCODING;
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
 use steadfast_core::attempt::Failure;
@@ -98,8 +99,8 @@ impl Ready {
     /// `response` until the head; `attempt` from the asking for this connection until the head. The
     /// answer's body has `idle` between chunks, and `deadline`.
     ///
-    /// A malformed head is a [`Failure::Reset`]: something answered, so it may have acted. So is a
-    /// 101, which nobody asked for: `Upgrade` is not sent on.
+    /// A malformed head is a [`Failure::Reset`]: something answered, so it may have acted. So are a
+    /// 101 and a transfer coding other than chunked, which nobody asked for.
     ///
     /// Dropping the future closes the connection and frees its place in the pool.
     pub async fn send(
@@ -174,6 +175,21 @@ enum Short {
     Limit(Limit),
 }
 
+/// Why an answer cannot be taken as one, if so.
+fn unusable(head: &Response<Incoming>) -> Option<&'static str> {
+    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
+        return Some("it switched protocols without being asked; turn that off there");
+    }
+    // Another coding would be passed on without its name, since the field is for one hop only.
+    let mut codings = head.headers().get_all(TRANSFER_ENCODING).iter();
+    let plain = match (codings.next(), codings.next()) {
+        (None, _) => true,
+        (Some(one), None) => one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
+        (Some(_), Some(_)) => false,
+    };
+    (!plain).then_some("it used a transfer coding that nobody asked for; turn that off there")
+}
+
 /// The one door from what hyper and the socket said to what it proves.
 fn judge(short: Short, seen: &Seen) -> SendEnd {
     let written = seen.bytes_written;
@@ -226,11 +242,12 @@ impl<'a> Wait<'a> {
         }
         link.drive(cx);
         match answer.poll(cx) {
-            Poll::Ready(Ok(head)) if head.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                let why = "it switched protocols without being asked; turn that off there";
-                return Poll::Ready(Stop::Short(Short::NoAnswer(why)));
+            Poll::Ready(Ok(head)) => {
+                return Poll::Ready(match unusable(&head) {
+                    Some(why) => Stop::Short(Short::NoAnswer(why)),
+                    None => Stop::Answer(head),
+                });
             }
-            Poll::Ready(Ok(head)) => return Poll::Ready(Stop::Answer(head)),
             Poll::Ready(Err(error)) => return Poll::Ready(Stop::Short(Short::Ended(error))),
             Poll::Pending => {}
         }

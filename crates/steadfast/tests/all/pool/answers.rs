@@ -90,13 +90,16 @@ async fn a_request_goes_out_in_origin_form_with_a_host() {
 }
 
 #[tokio::test]
-async fn expect_is_not_sent_since_nobody_waits_for_the_100() {
-    let mut expecting = post("hello");
-    expecting
-        .headers_mut()
-        .insert("expect", HeaderValue::from_static("100-continue"));
-    let (_, sent) = exchange(expecting, OK.to_owned()).await;
-    assert!(!sent.contains("expect"), "{sent}");
+async fn what_would_only_be_for_this_hop_and_is_not_spoken_is_not_sent() {
+    // Nobody waits for a 100 here, and nobody could go on after a 101.
+    for (name, value) in [("expect", "100-continue"), ("upgrade", "websocket")] {
+        let mut asking = post("hello");
+        asking
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+        let (_, sent) = exchange(asking, OK.to_owned()).await;
+        assert!(!sent.contains(name), "{sent}");
+    }
 }
 
 #[tokio::test]

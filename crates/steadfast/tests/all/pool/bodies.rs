@@ -148,6 +148,19 @@ async fn trailers_come_through() {
 }
 
 #[tokio::test]
+async fn of_two_framings_the_chunks_count_and_the_connection_ends() {
+    let answer = "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ntransfer-encoding: Chunked\r\n\r\n\
+                  2\r\nok\r\n0\r\n\r\n";
+    let upstream = answering(answer, End::Wait).await;
+    let pool = pool();
+    let (response, _) = head(send(&pool, &upstream.target(), get()).await);
+    assert!(!response.headers().contains_key("content-length"));
+    assert_eq!(read(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(pool.status(), PoolStatus::default());
+    until("closed", || upstream.closed() == 1).await;
+}
+
+#[tokio::test]
 async fn a_pause_ends_with_the_idle_limit() {
     let upstream = answering(
         "HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhell",

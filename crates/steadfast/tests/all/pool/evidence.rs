@@ -112,7 +112,7 @@ async fn an_end_after_the_whole_request_is_a_reset_clean_or_not() {
 }
 
 #[tokio::test]
-async fn a_malformed_head_is_a_reset_since_something_answered() {
+async fn an_unusable_head_is_a_reset_since_something_answered() {
     for answer in [
         "no HTTP at all\r\n\r\n",
         "HTTP/1.1 999999 X\r\n\r\n",
@@ -120,6 +120,9 @@ async fn a_malformed_head_is_a_reset_since_something_answered() {
         "HTTP/1.1 200 OK\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
         "HTTP/1.1 200 OK\r\ncontent-length: -1\r\n\r\n",
         "HTTP/1.0 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip, chunked\r\n\r\n0\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ntransfer-encoding: gzip\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n",
         "HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
     ] {
         let upstream = Upstream::start(move |mut peer| async move {
