@@ -1,4 +1,8 @@
 //! The gateway: assembles routes, principals, stores, the server layer and the upstream pool.
 
+pub mod admin;
 pub mod principal;
+pub mod proxy;
 pub mod route;
+pub mod service;
+pub mod upstream;

@@ -8,6 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
 use http::request::Parts;
@@ -19,6 +21,7 @@ use steadfast::server::operate::{self, NotDone};
 use steadfast::server::{Server, status};
 use steadfast::store::{Scan, StoreError};
 use steadfast_core::record::{OperationId, State, StoredAnswer};
+use subtle::ConstantTimeEq;
 
 use super::service::text;
 
@@ -55,7 +58,15 @@ impl Admin {
     ) -> Admin {
         let names = vec![listen.ip().to_string(), format!("[{}]", listen.ip())];
         let ready = AtomicBool::new(true);
-        Admin { inner: Arc::new(Inner { server, ready, token, retention, names }) }
+        Admin {
+            inner: Arc::new(Inner {
+                server,
+                ready,
+                token,
+                retention,
+                names,
+            }),
+        }
     }
 
     /// Says from now on that no new requests are wanted.
@@ -81,7 +92,11 @@ impl Admin {
 
     async fn records(&self, parts: &Parts, body: Body) -> Result<Response<Body>, Refused> {
         self.may_ask(parts)?;
-        let path = parts.uri.path().strip_prefix("/api/records").ok_or_else(not_found)?;
+        let path = parts
+            .uri
+            .path()
+            .strip_prefix("/api/records")
+            .ok_or_else(not_found)?;
         let path: Vec<&str> = path.trim_start_matches('/').split('/').collect();
         match (&parts.method, path.as_slice()) {
             (&Method::GET, [""]) => self.list(&parts.uri).await,
@@ -96,7 +111,8 @@ impl Admin {
             }
             (_, [_] | [_, "resolve" | "release"]) => Err(Refused(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "Records are read with GET, and settled with POST to …/resolve or …/release.".into(),
+                "Records are read with GET, and settled with POST to …/resolve or …/release."
+                    .into(),
             )),
             _ => Err(not_found()),
         }
@@ -117,28 +133,35 @@ impl Admin {
                     .into(),
             ));
         }
-        let Some(token) = &self.inner.token else { return Ok(()) };
+        let Some(token) = &self.inner.token else {
+            return Ok(());
+        };
         let given = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
         let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-        if given.is_some_and(|given| steadfast::server::operate::same_secret(given, token.as_bytes()))
-        {
+        if given.is_some_and(|given| given.ct_eq(token.as_bytes()).into()) {
             return Ok(());
         }
         Err(Refused(
             StatusCode::UNAUTHORIZED,
-            "Give the admin token: Authorization: Bearer … (admin_token in the configuration).".into(),
+            "Give the admin token: Authorization: Bearer … (admin_token in the configuration)."
+                .into(),
         ))
     }
 
     /// Changes come from the operator's own tools or from a page of this very address.
     fn may_change(&self, parts: &Parts) -> Result<(), Refused> {
-        let site = parts.headers.get("sec-fetch-site").map(HeaderValue::as_bytes);
+        let site = parts
+            .headers
+            .get("sec-fetch-site")
+            .map(HeaderValue::as_bytes);
         let across = site.is_some_and(|site| site != b"same-origin" && site != b"none");
         let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let origin = parts.headers.get(ORIGIN).and_then(|origin| origin.to_str().ok());
-        let foreign = origin.is_some_and(|origin| {
-            origin.split_once("://").map(|(_, authority)| authority) != host
-        });
+        let origin = parts
+            .headers
+            .get(ORIGIN)
+            .and_then(|origin| origin.to_str().ok());
+        let foreign = origin
+            .is_some_and(|origin| origin.split_once("://").map(|(_, authority)| authority) != host);
         if across || foreign || parts.headers.get_all(ORIGIN).iter().count() > 1 {
             let why = "Changes are not taken from other sites. Use the command line, or a tool of your own.";
             return Err(Refused(StatusCode::FORBIDDEN, why.into()));
@@ -147,7 +170,10 @@ impl Admin {
     }
 
     async fn list(&self, uri: &Uri) -> Result<Response<Body>, Refused> {
-        let mut scan = Scan { limit: PAGE, ..Scan::default() };
+        let mut scan = Scan {
+            limit: PAGE,
+            ..Scan::default()
+        };
         for (name, value) in query(uri.query().unwrap_or_default()) {
             self.narrow(&mut scan, &name, &value).await?;
         }
@@ -163,12 +189,16 @@ impl Admin {
                 let states = State::ALL.map(State::as_str).join(", ");
                 let known = State::parse(value);
                 scan.state = Some(known.ok_or_else(|| {
-                    wrong(format!("state={value} is no state. The states are {states}."))
+                    wrong(format!(
+                        "state={value} is no state. The states are {states}."
+                    ))
                 })?);
             }
             "older_than" => {
                 let length = humantime::parse_duration(value).map_err(|_| {
-                    wrong(format!("older_than={value} is no length. Write one with its unit, as 10m."))
+                    wrong(format!(
+                        "older_than={value} is no length. Write one with its unit, as 10m."
+                    ))
                 })?;
                 let now = self.inner.server.store().now().await.map_err(failed)?;
                 let before = now.unix_ms().saturating_sub(length.as_millis() as u64);
@@ -177,7 +207,9 @@ impl Admin {
             "limit" => {
                 let limit = value.parse().ok().filter(|n| (1..=PAGE_MAX).contains(n));
                 scan.limit = limit.ok_or_else(|| {
-                    wrong(format!("limit={value} is not a whole number from 1 to {PAGE_MAX}."))
+                    wrong(format!(
+                        "limit={value} is not a whole number from 1 to {PAGE_MAX}."
+                    ))
                 })?;
             }
             other => {
@@ -190,16 +222,25 @@ impl Admin {
     }
 
     async fn show(&self, id: &str) -> Result<Response<Body>, Refused> {
-        let row = self.inner.server.store().by_id(parse_id(id)?).await.map_err(failed)?;
+        let row = self
+            .inner
+            .server
+            .store()
+            .by_id(parse_id(id)?)
+            .await
+            .map_err(failed)?;
         let row = row.ok_or_else(not_found)?;
-        Ok(json_response(StatusCode::OK, &status::record_with_history(&row)))
+        Ok(json_response(
+            StatusCode::OK,
+            &status::record_with_history(&row),
+        ))
     }
 
     async fn resolve(&self, id: &str, body: Bytes) -> Result<Response<Body>, Refused> {
-        let answer = read_answer(&body)
-            .map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
+        let answer = read_answer(&body).map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
         let (store, kept) = (self.inner.server.store(), self.inner.retention);
-        let done = operate::resolve(&**store, parse_id(id)?, answer, "operator (admin)", kept).await;
+        let done =
+            operate::resolve(&**store, parse_id(id)?, answer, "operator (admin)", kept).await;
         settled(done)
     }
 
@@ -209,20 +250,31 @@ impl Admin {
     }
 }
 
-fn settled(done: Result<steadfast_core::record::Record, NotDone>) -> Result<Response<Body>, Refused> {
+fn settled(
+    done: Result<steadfast_core::record::Record, NotDone>,
+) -> Result<Response<Body>, Refused> {
     match done {
-        Ok(row) => Ok(json_response(StatusCode::OK, &status::record_with_history(&row))),
+        Ok(row) => Ok(json_response(
+            StatusCode::OK,
+            &status::record_with_history(&row),
+        )),
         Err(NotDone::Absent) => Err(not_found()),
         Err(NotDone::Store(error)) => Err(failed(error)),
-        Err(refused) => Err(Refused(StatusCode::CONFLICT, sentence(&refused.to_string()))),
+        Err(refused) => Err(Refused(
+            StatusCode::CONFLICT,
+            sentence(&refused.to_string()),
+        )),
     }
 }
 
 /// Reads `{"status":201,"headers":{},"body":JSON}` or, for other bodies, `body_base64`.
 pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
     let shape = "Write {\"status\":201,\"headers\":{},\"body\":…} or \"body_base64\".";
-    let value: Value = serde_json::from_slice(body).map_err(|e| format!("No JSON ({e}). {shape}"))?;
-    let Value::Object(members) = value else { return Err(format!("Not an object. {shape}")) };
+    let value: Value =
+        serde_json::from_slice(body).map_err(|e| format!("No JSON ({e}). {shape}"))?;
+    let Value::Object(members) = value else {
+        return Err(format!("Not an object. {shape}"));
+    };
     let (mut status, mut headers, mut given) = (None, HeaderMap::new(), None);
     for (name, value) in members {
         match (name.as_str(), value) {
@@ -240,15 +292,20 @@ pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
                 given = Some(Bytes::from(value.to_string()));
             }
             ("body_base64", Value::String(text)) if given.is_none() => {
-                given = Some(Bytes::from(
-                    decode_base64(&text).ok_or("body_base64 is not base64 (RFC 4648, padded).")?,
-                ));
+                given =
+                    Some(Bytes::from(BASE64.decode(&text).map_err(
+                        |_| "body_base64 is not base64 (RFC 4648, padded).",
+                    )?));
             }
             (name, _) => return Err(format!("{name} does not belong here. {shape}")),
         }
     }
     let status = status.ok_or_else(|| format!("There is no status. {shape}"))?;
-    Ok(steadfast_core::replay::kept(status, &headers, given.unwrap_or_default()))
+    Ok(steadfast_core::replay::kept(
+        status,
+        &headers,
+        given.unwrap_or_default(),
+    ))
 }
 
 fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, String> {
@@ -261,44 +318,16 @@ fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, St
             one => vec![one.clone()],
         };
         for value in values {
-            let value = value.as_str().and_then(|text| HeaderValue::from_str(text).ok());
-            headers.append(&field, value.ok_or_else(|| format!("The value of {name} is no field value."))?);
+            let value = value
+                .as_str()
+                .and_then(|text| HeaderValue::from_str(text).ok());
+            headers.append(
+                &field,
+                value.ok_or_else(|| format!("The value of {name} is no field value."))?,
+            );
         }
     }
     Ok(headers)
-}
-
-/// RFC 4648 section 4, padded.
-fn decode_base64(text: &str) -> Option<Vec<u8>> {
-    let bytes = text.as_bytes();
-    if bytes.len() % 4 != 0 {
-        return None;
-    }
-    let digit = |b: u8| match b {
-        b'A'..=b'Z' => Some(b - b'A'),
-        b'a'..=b'z' => Some(b - b'a' + 26),
-        b'0'..=b'9' => Some(b - b'0' + 52),
-        b'+' => Some(62),
-        b'/' => Some(63),
-        _ => None,
-    };
-    let padding = bytes.iter().rev().take_while(|b| **b == b'=').count();
-    if padding > 2 {
-        return None;
-    }
-    let mut out = Vec::with_capacity(bytes.len() / 4 * 3);
-    let (mut bits, mut held) = (0u32, 0);
-    for &b in &bytes[..bytes.len() - padding] {
-        bits = (bits << 6) | u32::from(digit(b)?);
-        held += 6;
-        if held >= 8 {
-            held -= 8;
-            out.push((bits >> held) as u8);
-            bits &= (1 << held) - 1;
-        }
-    }
-    // What is left over must be padding's zeros, so that one body has one spelling.
-    (bits == 0).then_some(out)
 }
 
 async fn collect(body: Body) -> Result<Bytes, Refused> {
@@ -314,7 +343,9 @@ fn parse_id(id: &str) -> Result<OperationId, Refused> {
 fn query(query: &str) -> Vec<(String, String)> {
     let decode = |part: &str| {
         let spaced = part.replace('+', " ");
-        percent_encoding::percent_decode_str(&spaced).decode_utf8_lossy().into_owned()
+        percent_encoding::percent_decode_str(&spaced)
+            .decode_utf8_lossy()
+            .into_owned()
     };
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     pairs
@@ -342,7 +373,10 @@ struct Refused(StatusCode, String);
 
 impl Refused {
     fn into_response(self) -> Response<Body> {
-        json_response(self.0, &json!({ "status": self.0.as_u16(), "detail": self.1 }))
+        json_response(
+            self.0,
+            &json!({ "status": self.0.as_u16(), "detail": self.1 }),
+        )
     }
 }
 
@@ -352,12 +386,17 @@ fn not_found() -> Refused {
 }
 
 fn failed(error: StoreError) -> Refused {
-    Refused(StatusCode::SERVICE_UNAVAILABLE, format!("{}.", sentence(&error.to_string())))
+    Refused(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("{}.", sentence(&error.to_string())),
+    )
 }
 
 fn sentence(text: &str) -> String {
     let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
 }
 
 fn json_response(status: StatusCode, value: &Value) -> Response<Body> {

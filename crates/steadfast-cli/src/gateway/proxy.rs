@@ -22,12 +22,18 @@ pub async fn forward(
     deadline: Deadline,
 ) -> Response<Body> {
     let method = request.method().clone();
-    let facts = Facts { method: &method, keyed: false };
+    let facts = Facts {
+        method: &method,
+        keyed: false,
+    };
     let ready = match upstream.acquire(deadline).await {
         Ok(ready) => ready,
         Err(NeverSent { failure, .. }) => return problem(&refused(failure, facts, deadline)),
     };
-    match upstream.send(ready, request.map(request_body), deadline).await {
+    match upstream
+        .send(ready, request.map(request_body), deadline)
+        .await
+    {
         SendEnd::Head { response, .. } => {
             let mut response = response.map(answer_body);
             strip_hop_of_answer(response.headers_mut());
@@ -48,19 +54,28 @@ pub async fn forward(
 
 /// A body on its way to the upstream: its failure is the caller's leaving.
 pub fn request_body(body: Body) -> RequestBody {
-    body.map_err(|_| CallerLeft { detail: "The request body did not come to its end.".to_owned() })
-        .boxed_unsync()
+    body.map_err(|_| CallerLeft {
+        detail: "The request body did not come to its end.".to_owned(),
+    })
+    .boxed_unsync()
 }
 
 /// What the caller of a keyless request is told of an attempt that brought no answer.
 fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
     let left = deadline.remaining(clock::mono_now());
     match retry::on_end(&AttemptEnd::Failed(failure), facts, left) {
-        Decision::GiveUp { effect, reason: Reason::Deadline } => {
-            let detail = "The deadline passed before a whole answer came. Send it again with more time.";
+        Decision::GiveUp {
+            effect,
+            reason: Reason::Deadline,
+        } => {
+            let detail =
+                "The deadline passed before a whole answer came. Send it again with more time.";
             Problem::new(Slug::DeadlineExceeded, detail).with_effect(effect)
         }
-        Decision::GiveUp { reason: Reason::NeverSent | Reason::IdentityRefused, .. } => {
+        Decision::GiveUp {
+            reason: Reason::NeverSent | Reason::IdentityRefused,
+            ..
+        } => {
             let detail = format!(
                 "The upstream could not be reached ({}), so nothing was sent. Send it again.",
                 failure.slug()
@@ -76,7 +91,9 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
                 "The request was sent and no whole answer came ({}). Sending it again is safe.",
                 failure.slug()
             );
-            Problem::new(Slug::UpstreamFailed, detail).with_effect(effect).with_status(status)
+            Problem::new(Slug::UpstreamFailed, detail)
+                .with_effect(effect)
+                .with_status(status)
         }
         _ => {
             let detail = format!(
@@ -99,7 +116,11 @@ pub fn write_forwarded(headers: &mut http::HeaderMap, peer: std::net::IpAddr, tr
         .filter(|_| trusted)
         .collect::<Vec<_>>()
         .join(", ");
-    let value = if earlier.is_empty() { peer.to_string() } else { format!("{earlier}, {peer}") };
+    let value = if earlier.is_empty() {
+        peer.to_string()
+    } else {
+        format!("{earlier}, {peer}")
+    };
     if let Ok(value) = HeaderValue::from_str(&value) {
         headers.insert("x-forwarded-for", value);
     }

@@ -22,8 +22,9 @@ use super::principal::{self, PrincipalError, PrincipalRule};
 use super::proxy;
 use super::route::{PathError, RequestPath};
 use super::upstream::Upstream;
+use crate::settings::Settings;
 use crate::settings::peers::TrustedPeers;
-use crate::settings::{Route, Settings};
+use crate::settings::routes::Route;
 
 /// Where the state of an operation is asked.
 const OPERATIONS: &str = "/.steadfast/operations/";
@@ -54,15 +55,21 @@ impl Gateway {
             let pool = match known {
                 Some((_, pool)) => pool.clone(),
                 None => {
-                    let pool = Pool::new(route.pool.clone());
-                    pools.push((route.pool.clone(), pool.clone()));
+                    let pool = Pool::new(route.pool);
+                    pools.push((route.pool, pool.clone()));
                     pool
                 }
             };
             routes.push((route.clone(), Arc::new(route.policy.clone()), pool));
         }
-        let trusted = settings.trusted_peers.clone();
-        Gateway { inner: Arc::new(Inner { routes, trusted, server }) }
+        let trusted = settings.top.trusted_peers.clone();
+        Gateway {
+            inner: Arc::new(Inner {
+                routes,
+                trusted,
+                server,
+            }),
+        }
     }
 
     /// Answers one request from `peer`.
@@ -104,9 +111,15 @@ impl Gateway {
             Problem::new(Slug::BadRequest, detail)
         })?;
         if takes_trailers {
-            parts.headers.insert(http::header::TE, HeaderValue::from_static("trailers"));
+            parts
+                .headers
+                .insert(http::header::TE, HeaderValue::from_static("trailers"));
         }
-        let attempt = if trusted { admission::attempt_of(&parts.headers) } else { 1 };
+        let attempt = if trusted {
+            admission::attempt_of(&parts.headers)
+        } else {
+            1
+        };
         strip_ours_from_request(&mut parts.headers, trusted);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
@@ -134,9 +147,21 @@ impl Gateway {
                 return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
             }
         };
-        let target = parts.uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str())
+            .to_owned();
         let policy = Arc::clone(policy);
-        let call = Call { parts, target, body, key, principal, policy, deadline };
+        let call = Call {
+            parts,
+            target,
+            body,
+            key,
+            principal,
+            policy,
+            deadline,
+        };
         Ok(self.inner.server.call(call, upstream).await)
     }
 
@@ -165,12 +190,18 @@ impl Gateway {
         headers: &HeaderMap,
         peer: IpAddr,
     ) -> Result<Principal, Problem> {
-        let found = rule.evaluate(headers, peer, &self.inner.trusted).map_err(unknown_principal)?;
+        let found = rule
+            .evaluate(headers, peer, &self.inner.trusted)
+            .map_err(unknown_principal)?;
         let (kind, value) = match found {
             principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
             principal::Principal::Proven { kind, value } => (kind, value),
         };
-        Ok(Principal { rule: rule.to_string(), kind, value: value.into() })
+        Ok(Principal {
+            rule: rule.to_string(),
+            kind,
+            value: value.into(),
+        })
     }
 
     /// The field that names principals passes from trusted peers only.
@@ -183,13 +214,18 @@ impl Gateway {
     /// The status address: one's own operations only, by the rule that the record was made under. A
     /// missing and a foreign one are told apart by nothing.
     async fn status(&self, parts: &Parts, peer: IpAddr) -> Result<Response<Body>, Problem> {
-        let rest = parts.uri.path().strip_prefix(OPERATIONS).unwrap_or_default();
+        let rest = parts
+            .uri
+            .path()
+            .strip_prefix(OPERATIONS)
+            .unwrap_or_default();
         let (id, wants_answer) = match rest.strip_suffix("/response") {
             Some(id) => (id, true),
             None => (rest, false),
         };
         let not_found = || {
-            let detail = "There is no such operation of this caller. Check the address and the credentials.";
+            let detail =
+                "There is no such operation of this caller. Check the address and the credentials.";
             Problem::new(Slug::OperationNotFound, detail)
         };
         let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
@@ -200,11 +236,17 @@ impl Gateway {
         })?;
         let row = row.ok_or_else(not_found)?;
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
-        let asks = self.principal(&rule, &parts.headers, peer).map_err(|_| not_found())?;
+        let asks = self
+            .principal(&rule, &parts.headers, peer)
+            .map_err(|_| not_found())?;
         if self.inner.server.tenant(&asks) != row.tenant {
             return Err(not_found());
         }
-        Ok(if wants_answer { status::answer(&row) } else { status::response(&row) })
+        Ok(if wants_answer {
+            status::answer(&row)
+        } else {
+            status::response(&row)
+        })
     }
 }
 
@@ -228,10 +270,13 @@ fn unknown_principal(error: PrincipalError) -> Problem {
 /// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
 fn told_deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
     let of = |name: &str, read: fn(&[u8]) -> Told| {
-        headers.get_all(name).iter().filter_map(move |value| match read(value.as_bytes()) {
-            Told::Remaining(left) => Some(left),
-            Told::Malformed => None,
-        })
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(move |value| match read(value.as_bytes()) {
+                Told::Remaining(left) => Some(left),
+                Told::Malformed => None,
+            })
     };
     of(REQUEST_TIMEOUT_MS, read_ms)
         .chain(of(ENVOY_EXPECTED_MS, read_ms))
@@ -240,8 +285,13 @@ fn told_deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
 }
 
 fn takes_trailers(headers: &HeaderMap) -> bool {
-    let members = headers.get_all(http::header::TE).iter().filter_map(|line| line.to_str().ok());
-    members.flat_map(|line| line.split(',')).any(|m| m.trim().eq_ignore_ascii_case("trailers"))
+    let members = headers
+        .get_all(http::header::TE)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    members
+        .flat_map(|line| line.split(','))
+        .any(|m| m.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// A small answer in plain text.
@@ -249,6 +299,8 @@ pub fn text(status: StatusCode, text: &str) -> Response<Body> {
     let mut response = Response::new(full(text.to_owned()));
     *response.status_mut() = status;
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
-    response.headers_mut().insert(http::header::CONTENT_TYPE, plain);
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, plain);
     response
 }

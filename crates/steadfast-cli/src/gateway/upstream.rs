@@ -37,7 +37,9 @@ impl Upstream {
     /// Every method takes only a connection that was idle for a moment: a request has one attempt, so
     /// a stale connection could not be made good.
     pub async fn acquire(&self, deadline: Deadline) -> Result<Ready, NeverSent> {
-        self.pool.acquire(&self.target, Reuse::Unsafe, &self.policy.timeouts, deadline).await
+        self.pool
+            .acquire(&self.target, Reuse::Unsafe, &self.policy.timeouts, deadline)
+            .await
     }
 
     /// Sends once over `ready`.
@@ -54,7 +56,9 @@ impl Upstream {
 
     /// The fields of the next hop: what remains of the deadline for this attempt, and its number.
     fn write_hop_fields(&self, headers: &mut HeaderMap, deadline: Deadline) {
-        let left = deadline.remaining(clock::mono_now()).min(self.policy.timeouts.attempt);
+        let left = deadline
+            .remaining(clock::mono_now())
+            .min(self.policy.timeouts.attempt);
         let ms = travels(left, self.policy.margin).unwrap_or(1);
         headers.insert(REQUEST_TIMEOUT_MS, HeaderValue::from(ms));
         if headers.contains_key(ENVOY_EXPECTED_MS) {
@@ -87,7 +91,9 @@ impl Execute for Upstream {
     }
 
     async fn prepare(&self, deadline: Deadline) -> Result<Ready, Failed> {
-        self.acquire(deadline).await.map_err(|NeverSent { failure, detail }| Failed { failure, detail })
+        self.acquire(deadline)
+            .await
+            .map_err(|NeverSent { failure, detail }| Failed { failure, detail })
     }
 
     async fn run(
@@ -101,9 +107,13 @@ impl Execute for Upstream {
         parts.headers.remove(header::CONTENT_LENGTH);
         let request = Request::from_parts(parts, super::proxy::request_body(full(body)));
         match self.send(ready, request, deadline).await {
-            SendEnd::Head { response, request_written } => {
-                Ok(Executed { response: response.map(answer_body), request_written })
-            }
+            SendEnd::Head {
+                response,
+                request_written,
+            } => Ok(Executed {
+                response: response.map(answer_body),
+                request_written,
+            }),
             SendEnd::Failed { failure, detail } | SendEnd::CallerLeft { failure, detail } => {
                 Err(Failed { failure, detail })
             }

@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use http::Uri;
-use http::uri::Authority;
+use steadfast::client::Target;
 
 use super::fault::{Kind, Wrong};
 
@@ -103,43 +103,10 @@ fn sqlite_file(rest: &str) -> Result<StoreUrl, Wrong> {
     Ok(StoreUrl::Sqlite(Path::new(path).to_owned()))
 }
 
-/// An HTTP service behind the gateway.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Upstream {
-    authority: Authority,
-}
-
-impl Upstream {
-    /// Host and port as written, for the `Host` field.
-    pub fn authority(&self) -> &Authority {
-        &self.authority
-    }
-
-    /// A name, an IPv4 address, or an IPv6 address without its brackets.
-    pub fn host(&self) -> &str {
-        let host = self.authority.host();
-        let bare = host
-            .strip_prefix('[')
-            .and_then(|host| host.strip_suffix(']'));
-        bare.unwrap_or(host)
-    }
-
-    /// The port, 80 where none is written.
-    pub fn port(&self) -> u16 {
-        self.authority.port_u16().unwrap_or(80)
-    }
-}
-
-impl fmt::Display for Upstream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "http://{}", self.authority)
-    }
-}
-
 const UPSTREAM_HELP: &str = "write one such as \"http://127.0.0.1:3000\"";
 
 /// An upstream by its URL: scheme, host and port.
-pub fn upstream(text: &str) -> Result<Upstream, Wrong> {
+pub fn upstream(text: &str) -> Result<Target, Wrong> {
     let invalid = |reason: &str| Wrong::invalid(reason, UPSTREAM_HELP);
     let uri: Uri = text
         .parse()
@@ -175,9 +142,7 @@ pub fn upstream(text: &str) -> Result<Upstream, Wrong> {
             UPSTREAM_HELP,
         ));
     }
-    Ok(Upstream {
-        authority: authority.clone(),
-    })
+    Target::parse(text).map_err(|error| invalid(&error.to_string()))
 }
 
 #[cfg(test)]
@@ -229,8 +194,15 @@ mod tests {
         ];
         for (text, expected) in table {
             let found = upstream(text);
-            let found = found.as_ref().ok().map(|u| (u.host(), u.port()));
-            assert_eq!(found, expected, "{text}");
+            let found = found
+                .as_ref()
+                .ok()
+                .map(|u| (u.host().to_string(), u.port()));
+            assert_eq!(
+                found,
+                expected.map(|(host, port): (&str, u16)| (host.to_owned(), port)),
+                "{text}"
+            );
         }
     }
 

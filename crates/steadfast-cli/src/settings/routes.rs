@@ -4,11 +4,14 @@
 //! another or the top level. Source: contract, "Configuration"; keyed.md "Scope".
 
 use std::collections::BTreeSet;
+use std::num::NonZeroU32;
 use std::time::Duration;
 
+use steadfast::client::Target;
+use steadfast::client::pool::PoolSettings;
 use steadfast_core::policy::RoutePolicy;
 
-use super::address::{StoreUrl, Upstream, upstream};
+use super::address::{StoreUrl, upstream};
 use super::document::Value;
 use super::fault::{Fault, Kind, Place, Wrong};
 use super::keyed;
@@ -38,40 +41,19 @@ pub struct Route {
     /// The methods it takes.
     pub methods: Methods,
     /// Where it leads.
-    pub to: Upstream,
+    pub to: Target,
     /// What it decides.
     pub policy: RoutePolicy,
     /// Whose requests they are.
     pub principal: PrincipalRule,
     /// Its connections.
-    pub pool: PoolLimits,
+    pub pool: PoolSettings,
     /// What it asks of the store.
     pub require: Option<Require>,
     /// Where each value came from.
     pub origins: Origins,
     /// Limits that were longer than the deadline.
     pub cut: BTreeSet<&'static str>,
-}
-
-/// How connections to an upstream are kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PoolLimits {
-    /// An idle connection is closed after this long.
-    pub idle: Duration,
-    /// A request that may not be repeated takes only a connection idle for less than this.
-    pub reuse_unsafe_within: Duration,
-    /// Connections to one host at once.
-    pub max_per_host: usize,
-}
-
-impl Default for PoolLimits {
-    fn default() -> Self {
-        PoolLimits {
-            idle: Duration::from_secs(4),
-            reuse_unsafe_within: Duration::from_secs(1),
-            max_per_host: 256,
-        }
-    }
 }
 
 /// What a route asks of the store.
@@ -201,9 +183,9 @@ fn policy(layers: &mut Layers<'_>) -> RoutePolicy {
     policy
 }
 
-fn pool(layers: &mut Layers<'_>) -> PoolLimits {
-    let base = PoolLimits::default();
-    PoolLimits {
+fn pool(layers: &mut Layers<'_>) -> PoolSettings {
+    let base = PoolSettings::default();
+    PoolSettings {
         idle: layers.take("pool.idle", base.idle, length),
         reuse_unsafe_within: layers.take(
             "pool.reuse_unsafe_within",
@@ -211,7 +193,8 @@ fn pool(layers: &mut Layers<'_>) -> PoolLimits {
             length,
         ),
         max_per_host: layers.take("pool.max_per_host", base.max_per_host, |value| {
-            whole(value, 1..=MOST_CONNECTIONS).map(|most| most as usize)
+            let most = whole(value, 1..=MOST_CONNECTIONS)?;
+            Ok(NonZeroU32::new(most).unwrap_or(base.max_per_host))
         }),
     }
 }
