@@ -1,0 +1,3 @@
+//! The reverse proxy: what stands between callers and one HTTP service.
+
+pub mod framing;
