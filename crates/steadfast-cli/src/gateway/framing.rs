@@ -30,7 +30,8 @@ pub const MAX_FIELDS: usize = 100;
 /// How large a head may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeadLimits {
-    /// Bytes, from the first of the request line to the last of the empty line.
+    /// Bytes, from the first of the request line to the last of the empty line. Below 400 KiB:
+    /// more does not fit in what hyper reads a head into.
     pub bytes: usize,
     /// Header fields.
     pub fields: usize,

@@ -1,3 +1,5 @@
+//! Properties of the framer over any stream and any cut of it, and its bounds.
+
 use proptest::prelude::*;
 
 use super::*;
