@@ -90,3 +90,29 @@ async fn a_malformed_body_that_was_passed_on_ends_there_in_the_violation() {
     let end = soon("the body's end", told.recv()).await;
     assert_eq!(end, Some(Some(BodyError::Malformed(Violation::ChunkEnd))));
 }
+
+#[tokio::test]
+async fn a_body_that_stalls_behind_its_answer_is_cut_as_an_idle_connection_is() {
+    let (tell, mut told) = mpsc::unbounded_channel();
+    let service = service_fn(move |request: Request<RequestBody>| {
+        let tell = tell.clone();
+        tokio::spawn(async move {
+            let _ = tell.send(request.into_body().collect().await.err());
+        });
+        async { Ok::<_, Infallible>(text(200, "answer")) }
+    });
+    let listener = raw::port().await;
+    let addr = listener.local_addr().expect("an address");
+    let mut stream = TcpStream::connect(addr).await.expect("a connection");
+    let part = [POST_OF_5, b"1234"].concat();
+    stream.write_all(&part).await.expect("a part");
+    let impatient = Limits {
+        idle: AT_ONCE,
+        head_time: AT_ONCE,
+        ..patient()
+    };
+    let _front = Running::start_on(listener, service, impatient);
+    let end = soon("the body's end", told.recv()).await;
+    assert_eq!(end, Some(Some(BodyError::Cut)));
+    assert_eq!(answers(&raw::rest(&mut stream).await)[0].status, 200);
+}
