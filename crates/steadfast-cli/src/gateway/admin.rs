@@ -3,7 +3,6 @@
 //! Loopback without a token, elsewhere only with one. A page that an operator's browser has open must not
 //! act here: requests for foreign host names are refused, and changes that come across sites.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -75,7 +74,7 @@ impl Admin {
     }
 
     /// Answers one request.
-    pub async fn answer(&self, request: Request<Body>, _: IpAddr) -> Response<Body> {
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         match (parts.method.as_str(), parts.uri.path()) {
             ("GET" | "HEAD", "/livez") => text(StatusCode::OK, "alive\n"),

@@ -2,4 +2,6 @@
 
 mod config;
 mod docs;
+mod framing;
+mod listen;
 mod tidy;
