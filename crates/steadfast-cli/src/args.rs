@@ -21,6 +21,14 @@ pub enum Command {
     /// Check or show a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// Stand in front of an HTTP service: a keyed request happens once
+    Gateway(GatewayArgs),
+    /// Find, read and settle records
+    #[command(subcommand)]
+    Keys(KeysCommand),
+    /// Prepare the store, or ask what is in it
+    #[command(subcommand)]
+    Store(StoreCommand),
 }
 
 /// `steadfast gateway`

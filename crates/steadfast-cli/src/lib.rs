@@ -5,5 +5,6 @@ mod commands;
 pub mod gateway;
 mod run;
 pub mod settings;
+pub mod stores;
 
 pub use run::run;

@@ -44,11 +44,21 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
+    log_to_stderr();
     let environment = Environment::of_process();
-    let (mut out, mut err) = (io::stdout().lock(), io::stderr().lock());
+    // Not locked: the gateway's log is written to standard error by other threads.
+    let (mut out, mut err) = (io::stdout(), io::stderr());
     let ended = match &arguments.command {
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
+        }
+        Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
+        Command::Keys(command) => {
+            let mut console = commands::keys::Console { out: &mut out, err: &mut err };
+            commands::keys::run(command, &environment, &mut console)
+        }
+        Command::Store(command) => {
+            commands::store::run(command, &environment, &mut out, &mut err)
         }
     };
     let ended = ended.and_then(|exit| out.flush().map(|()| exit));
@@ -68,4 +78,12 @@ fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
         "error: the result cannot be written: {error}; free some space or name another place."
     );
     Exit::Failed
+}
+
+/// What happens while a command works is told on standard error: warnings and errors, and what an
+/// operator did.
+fn log_to_stderr() {
+    let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false);
+    // A second start in one process keeps the first log.
+    let _ = log.with_max_level(tracing::Level::INFO).try_init();
 }

@@ -75,7 +75,8 @@ fn check(
     Ok(Exit::Done)
 }
 
-fn print_warnings(warnings: &[Warning], err: &mut dyn Write) -> io::Result<()> {
+/// Prints what may surprise.
+pub fn print_warnings(warnings: &[Warning], err: &mut dyn Write) -> io::Result<()> {
     warnings
         .iter()
         .try_for_each(|warning| writeln!(err, "{warning}"))
