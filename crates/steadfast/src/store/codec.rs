@@ -300,11 +300,6 @@ pub(crate) fn fingerprint_secret(id: &str, bytes: [u8; 32]) -> Option<Fingerprin
     })
 }
 
-/// The id of a fingerprint secret, as text.
-pub(crate) fn secret_id(secret: &FingerprintSecret) -> String {
-    secret.id.clone()
-}
-
 /// Some fingerprint, another one for each `n`.
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) fn sample_fingerprint(n: u64) -> Fingerprint {

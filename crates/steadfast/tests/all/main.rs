@@ -1,3 +1,4 @@
 //! Tests of the crate as its users see it, in one binary.
 
 mod store_memory;
+mod store_sqlite;
