@@ -13,7 +13,9 @@ pub mod store;
 
 /// The runtime that a command works on.
 fn runtime() -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
 }
 
 /// A store that failed under a command.

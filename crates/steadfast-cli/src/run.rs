@@ -54,12 +54,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
         Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
         Command::Keys(command) => {
-            let mut console = commands::keys::Console { out: &mut out, err: &mut err };
+            let mut console = commands::keys::Console {
+                out: &mut out,
+                err: &mut err,
+            };
             commands::keys::run(command, &environment, &mut console)
         }
-        Command::Store(command) => {
-            commands::store::run(command, &environment, &mut out, &mut err)
-        }
+        Command::Store(command) => commands::store::run(command, &environment, &mut out, &mut err),
     };
     let ended = ended.and_then(|exit| out.flush().map(|()| exit));
     ended
@@ -83,7 +84,10 @@ fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
 /// What happens while a command works is told on standard error: warnings and errors, and what an
 /// operator did.
 fn log_to_stderr() {
-    let log = tracing_subscriber::fmt().with_writer(io::stderr).with_ansi(false).with_target(false);
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false);
     // A second start in one process keeps the first log.
     let _ = log.with_max_level(tracing::Level::INFO).try_init();
 }

@@ -46,9 +46,9 @@ pub fn open(url: &StoreUrl, how: Open) -> Result<Arc<dyn Store>, NotOpened> {
         (StoreUrl::Sqlite(path), Open::Prepare) => {
             Ok(Arc::new(Sqlite::open(path).map_err(NotOpened::Sqlite)?))
         }
-        (StoreUrl::Sqlite(path), Open::Existing) => {
-            Ok(Arc::new(Sqlite::open_existing(path).map_err(NotOpened::Sqlite)?))
-        }
+        (StoreUrl::Sqlite(path), Open::Existing) => Ok(Arc::new(
+            Sqlite::open_existing(path).map_err(NotOpened::Sqlite)?,
+        )),
         (StoreUrl::Memory, Open::Prepare) => Ok(Arc::new(Memory::new())),
         (StoreUrl::Memory, Open::Existing) => Err(NotOpened::OnlyInProcess),
     }

@@ -15,13 +15,13 @@ use crate::settings::{Settings, for_upstream, from_file};
 use crate::stores::{Open, open};
 
 /// Runs the command; the story goes to `err`.
-pub fn run(
-    args: &GatewayArgs,
-    environment: &Environment,
-    err: &mut dyn Write,
-) -> io::Result<Exit> {
+pub fn run(args: &GatewayArgs, environment: &Environment, err: &mut dyn Write) -> io::Result<Exit> {
     let (listen, admin, store) = (args.listen.clone(), args.admin.clone(), args.store.clone());
-    let flags = Flags { listen, admin, store };
+    let flags = Flags {
+        listen,
+        admin,
+        store,
+    };
     let loaded = match (&args.config, &args.to) {
         (Some(file), _) => from_file(file, &flags, environment),
         (None, to) => for_upstream(to.as_deref().unwrap_or_default(), &flags, environment),

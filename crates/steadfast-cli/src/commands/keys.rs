@@ -99,7 +99,14 @@ fn new(args: &NewKeyArgs, console: &mut Console<'_>) -> Result<Exit, Stop> {
     let bits = clock::random_bits();
     let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
     let hex = format!("{bits:032x}");
-    let key = [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-");
+    let key = [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ]
+    .join("-");
     if args.json {
         writeln!(console.out, "{}", json!({ "key": key }))?;
     } else {
@@ -134,7 +141,9 @@ fn show(
 ) -> Result<Exit, Stop> {
     let store = opened(&args.store, environment, console)?;
     let id = parse_id(&args.id)?;
-    let row = runtime()?.block_on(store.by_id(id))?.ok_or_else(|| absent(id))?;
+    let row = runtime()?
+        .block_on(store.by_id(id))?
+        .ok_or_else(|| absent(id))?;
     print_record(&row, args.json, console)
 }
 
@@ -150,8 +159,13 @@ fn resolve(
     let body = body_of(args.body.as_deref())?;
     let store = opened(&args.store, environment, console)?;
     let runtime = runtime()?;
-    let row = runtime.block_on(store.by_id(id))?.ok_or_else(|| absent(id))?;
-    let what = format!("give {} as the answer of {} ({})", args.status, row.operation, id);
+    let row = runtime
+        .block_on(store.by_id(id))?
+        .ok_or_else(|| absent(id))?;
+    let what = format!(
+        "give {} as the answer of {} ({})",
+        args.status, row.operation, id
+    );
     confirm(args.yes, &what, console)?;
     let answer = replay::kept(status, &headers, body);
     let done = runtime.block_on(operate::resolve(&*store, id, answer, BY, RETENTION));
@@ -165,10 +179,15 @@ fn release(
     console: &mut Console<'_>,
 ) -> Result<Exit, Stop> {
     if args.names_nothing() {
-        return Err(usage("name the records: their ids, or a filter such as --state unknown".into()));
+        return Err(usage(
+            "name the records: their ids, or a filter such as --state unknown".into(),
+        ));
     }
-    let ids: Vec<OperationId> =
-        args.ids.iter().map(|id| parse_id(id)).collect::<Result<_, _>>()?;
+    let ids: Vec<OperationId> = args
+        .ids
+        .iter()
+        .map(|id| parse_id(id))
+        .collect::<Result<_, _>>()?;
     let store = opened(&args.store, environment, console)?;
     let runtime = runtime()?;
     let ids = if ids.is_empty() {
@@ -186,7 +205,10 @@ fn release(
             return Ok(Exit::Done);
         }
         [id] => format!("release {id}: it was not executed, and may run again"),
-        ids => format!("release {} records: they were not executed, and may run again", ids.len()),
+        ids => format!(
+            "release {} records: they were not executed, and may run again",
+            ids.len()
+        ),
     };
     confirm(args.yes, &what, console)?;
     let mut exit = Exit::Done;
@@ -236,16 +258,21 @@ fn opened(
 /// The filter as the store understands it.
 async fn scan_of(filter: &FilterArgs, store: &dyn Store) -> Result<Scan, Stop> {
     let now = store.now().await?;
-    let mut scan = Scan { state: filter.state, ..Scan::default() };
+    let mut scan = Scan {
+        state: filter.state,
+        ..Scan::default()
+    };
     if let Some(text) = &filter.older_than {
-        let length = length_of(text).map_err(|wrong| usage(format!("--older-than: {wrong}")))?;
+        let length = length_of(text)
+            .map_err(|wrong| usage(format!("--older-than: {}; {}", wrong.reason, wrong.next)))?;
         let ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
         scan.updated_before = Some(WallTime::from_unix_ms(now.unix_ms().saturating_sub(ms)));
     }
     scan.locked_before = filter.expired_lease.then_some(now);
     if let Some(owner) = &filter.owner {
         let known = Owner::parse(owner);
-        let known = known.ok_or_else(|| usage(format!("--owner {owner} is no owner, as records show it")))?;
+        let known = known
+            .ok_or_else(|| usage(format!("--owner {owner} is no owner, as records show it")))?;
         scan.owner = Some(known);
     }
     if let Some(key) = &filter.key {
@@ -264,7 +291,11 @@ async fn tenant_of(principal: &str, store: &dyn Store) -> Result<Tenant, Stop> {
         return Ok(tenant);
     }
     let secrets = store.secrets().await?;
-    Ok(Tenant::of(&secrets.scope, "authorization", principal.as_bytes()))
+    Ok(Tenant::of(
+        &secrets.scope,
+        "authorization",
+        principal.as_bytes(),
+    ))
 }
 
 /// Up to `most` rows, over all pages.
@@ -273,7 +304,13 @@ async fn matching(store: &dyn Store, scan: Scan, most: u32) -> Result<Vec<Record
     let mut after = None;
     while rows.len() < most as usize {
         let left = most - u32::try_from(rows.len()).unwrap_or(most);
-        let page = store.scan(Scan { after, limit: left.min(PAGE), ..scan.clone() }).await?;
+        let page = store
+            .scan(Scan {
+                after,
+                limit: left.min(PAGE),
+                ..scan.clone()
+            })
+            .await?;
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {
@@ -308,7 +345,10 @@ fn headers_of(lines: &[String]) -> Result<HeaderMap, Stop> {
         let wrong = || usage("--header is not NAME: VALUE".to_owned());
         let (name, value) = line.split_once(':').ok_or_else(wrong)?;
         let name = HeaderName::from_bytes(name.as_bytes()).map_err(|_| wrong())?;
-        headers.append(name, HeaderValue::from_str(value.trim()).map_err(|_| wrong())?);
+        headers.append(
+            name,
+            HeaderValue::from_str(value.trim()).map_err(|_| wrong())?,
+        );
     }
     Ok(headers)
 }
@@ -316,7 +356,10 @@ fn headers_of(lines: &[String]) -> Result<HeaderMap, Stop> {
 fn body_of(given: Option<&str>) -> Result<Bytes, Stop> {
     let read = |file: &str, read: io::Result<Vec<u8>>| {
         read.map(Bytes::from).map_err(|error| {
-            Stop::Say(Exit::Usage, format!("--body: {file} cannot be read ({error}); name another"))
+            Stop::Say(
+                Exit::Usage,
+                format!("--body: {file} cannot be read ({error}); name another"),
+            )
         })
     };
     match given {
@@ -334,7 +377,11 @@ fn body_of(given: Option<&str>) -> Result<Bytes, Stop> {
 }
 
 fn parse_id(id: &str) -> Result<OperationId, Stop> {
-    let wrong = || usage(format!("`{id}` is no operation's id; `steadfast keys list` shows them"));
+    let wrong = || {
+        usage(format!(
+            "`{id}` is no operation's id; `steadfast keys list` shows them"
+        ))
+    };
     OperationId::parse(id).ok_or_else(wrong)
 }
 

@@ -72,8 +72,11 @@ fn status(
     };
     let guarantee = status.guarantee.as_str();
     if json {
-        let records: Map<String, serde_json::Value> =
-            status.rows.iter().map(|(s, n)| (s.as_str().to_owned(), json!(n))).collect();
+        let records: Map<String, serde_json::Value> = status
+            .rows
+            .iter()
+            .map(|(s, n)| (s.as_str().to_owned(), json!(n)))
+            .collect();
         let value = json!({
             "store": url.to_string(),
             "kind": status.kind,
@@ -92,7 +95,11 @@ fn status(
     writeln!(out, "fence       {}", status.fence)?;
     writeln!(out, "expiry lag  {}", show_length(status.expiry_lag))?;
     for state in State::ALL {
-        let count = status.rows.iter().find(|(s, _)| *s == state).map_or(0, |(_, n)| *n);
+        let count = status
+            .rows
+            .iter()
+            .find(|(s, _)| *s == state)
+            .map_or(0, |(_, n)| *n);
         writeln!(out, "{:<11} {count}", state.as_str())?;
     }
     Ok(Exit::Done)

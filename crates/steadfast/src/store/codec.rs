@@ -292,13 +292,8 @@ pub(crate) fn scope_secret(bytes: [u8; 32]) -> ScopeSecret {
 }
 
 /// A fingerprint secret from its parts.
-pub(crate) fn fingerprint_secret(id: u32, bytes: [u8; 32]) -> FingerprintSecret {
-    FingerprintSecret::new(id, &bytes)
-}
-
-/// The id of a fingerprint secret.
-pub(crate) fn secret_id(secret: &FingerprintSecret) -> u32 {
-    secret.id()
+pub(crate) fn fingerprint_secret(id: &str, bytes: [u8; 32]) -> Option<FingerprintSecret> {
+    Some(FingerprintSecret::new(id.parse().ok()?, &bytes))
 }
 
 /// Some fingerprint, another one for each `n`.

@@ -12,7 +12,7 @@ use super::StoreError;
 pub(crate) const END: u64 = 1 << 53;
 
 /// The id of the fingerprint secret that is made with a store.
-pub(crate) const FIRST_SECRET: u32 = 1;
+pub(crate) const FIRST_SECRET: &str = "1";
 
 /// A new store's counter: the date in milliseconds × 1000, so that a store made anew in place of a lost
 /// one goes on above what that one drew. A clock beyond the year 2112 leaves the upper half free.

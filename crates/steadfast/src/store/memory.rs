@@ -67,7 +67,7 @@ impl Memory {
             date: WallTime::from_unix_ms(0),
             secrets: Secrets {
                 scope: codec::scope_secret(clock::random()),
-                fingerprints: vec![first],
+                fingerprints: first.into_iter().collect(),
             },
         };
         Memory {

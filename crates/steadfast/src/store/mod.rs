@@ -29,6 +29,8 @@ mod codec;
 pub mod conformance;
 mod fence;
 pub mod memory;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 #[cfg_attr(
     not(feature = "sqlite"),
     allow(dead_code, reason = "shared by the durable stores")

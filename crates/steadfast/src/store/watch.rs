@@ -216,3 +216,33 @@ pub(crate) async fn changed<S: Store + ?Sized>(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+    use crate::store::conformance::rows;
+    use crate::store::memory::Memory;
+    use crate::store::{Op, OpEnd};
+
+    #[tokio::test]
+    async fn who_stops_waiting_leaves_nothing_behind() {
+        let (store, hub) = (Memory::new(), Arc::<Hub>::default());
+        let end = store.apply(Op::Insert(Box::new(rows::reserved(1)))).await;
+        let Ok(OpEnd::Done(Some(row))) = end else {
+            panic!("inserted")
+        };
+        for _ in 0..2 {
+            let mut waiting: Vec<_> = (0..300)
+                .map(|_| Box::pin(changed(&hub, &store, row.scope, row.guard())))
+                .collect();
+            for waiter in &mut waiting {
+                assert!(waiter.now_or_never().is_none());
+            }
+            assert_eq!(hub.watched(), 1);
+            drop(waiting);
+            assert_eq!(hub.watched(), 0);
+        }
+    }
+}

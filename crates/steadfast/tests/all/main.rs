@@ -2,3 +2,4 @@
 
 mod pool;
 mod store_memory;
+mod store_sqlite;

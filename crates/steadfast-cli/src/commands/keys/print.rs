@@ -11,7 +11,9 @@ const COLUMNS: [&str; 6] = ["ID", "STATE", "EFFECT", "STATUS", "UPDATED", "OPERA
 pub fn table(rows: &[Record], aligned: bool, out: &mut dyn Write) -> io::Result<()> {
     let lines: Vec<[String; 6]> = rows.iter().map(columns).collect();
     if !aligned {
-        return lines.iter().try_for_each(|line| writeln!(out, "{}", line.join("\t")));
+        return lines
+            .iter()
+            .try_for_each(|line| writeln!(out, "{}", line.join("\t")));
     }
     let mut widths = COLUMNS.map(str::len);
     for line in &lines {
@@ -20,12 +22,17 @@ pub fn table(rows: &[Record], aligned: bool, out: &mut dyn Write) -> io::Result<
         }
     }
     write_line(&COLUMNS.map(str::to_owned), &widths, out)?;
-    lines.iter().try_for_each(|line| write_line(line, &widths, out))
+    lines
+        .iter()
+        .try_for_each(|line| write_line(line, &widths, out))
 }
 
 fn write_line(line: &[String; 6], widths: &[usize; 6], out: &mut dyn Write) -> io::Result<()> {
-    let cells: Vec<String> =
-        line.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}")).collect();
+    let cells: Vec<String> = line
+        .iter()
+        .zip(widths)
+        .map(|(cell, width)| format!("{cell:<width$}"))
+        .collect();
     writeln!(out, "{}", cells.join("  ").trim_end())
 }
 
@@ -44,7 +51,9 @@ fn columns(row: &Record) -> [String; 6] {
 pub fn record(row: &Record, out: &mut dyn Write) -> io::Result<()> {
     let standing = &row.standing;
     let date = |at: Option<WallTime>| at.map_or_else(|| "never".to_owned(), WallTime::rfc3339);
-    let held = standing.locked_until.map_or_else(|| "nobody".to_owned(), WallTime::rfc3339);
+    let held = standing
+        .locked_until
+        .map_or_else(|| "nobody".to_owned(), WallTime::rfc3339);
     let lines = [
         ("id", row.id.to_string()),
         ("operation", row.operation.to_string()),
@@ -65,12 +74,25 @@ pub fn record(row: &Record, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\nhistory")?;
     for event in &row.history {
-        let detail = if event.detail.is_empty() { String::new() } else { format!(": {}", event.detail) };
-        writeln!(out, "  {}  {} by {}{detail}", event.at.rfc3339(), event.event, event.by)?;
+        let detail = if event.detail.is_empty() {
+            String::new()
+        } else {
+            format!(": {}", event.detail)
+        };
+        writeln!(
+            out,
+            "  {}  {} by {}{detail}",
+            event.at.rfc3339(),
+            event.event,
+            event.by
+        )?;
     }
     Ok(())
 }
 
 fn status(row: &Record) -> String {
-    row.standing.answer.status().map_or_else(|| "-".to_owned(), |status| status.as_u16().to_string())
+    row.standing
+        .answer
+        .status()
+        .map_or_else(|| "-".to_owned(), |status| status.as_u16().to_string())
 }

@@ -1,0 +1,335 @@
+//! Records in an SQLite file: the default store of one machine.
+//!
+//! Decides how rows lie on the disk and who may touch the file: one writer thread that commits all who
+//! wait together, readers on connections of their own, the log copied back by a connection of its own.
+//! It refuses to know what states mean. Rule: what it calls done is synced (`durable`); a second
+//! process on the same file is safe, and its changes are seen within 50 ms. Source: house.md, "Rooms";
+//! the layout is measured (ARCHITECTURE.md): rows in arrival order with a small unique index on a hash
+//! prefix, bodies apart.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::TransactionBehavior;
+use steadfast_core::key::ScopeHash;
+use steadfast_core::record::{Guard, OperationId, Record};
+use steadfast_core::time::WallTime;
+
+use super::batcher::Batcher;
+use super::watch::{self, Hub};
+use super::{
+    Guarantee, Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture, WallClock,
+};
+use crate::clock;
+
+mod checkpoint;
+mod error;
+mod open;
+mod reader;
+mod rows;
+mod schema;
+mod writer;
+
+pub use open::OpenError;
+
+use checkpoint::Checkpointer;
+use reader::Readers;
+
+/// The store in an SQLite file. Dropping it performs what is queued and closes the file.
+pub struct Sqlite {
+    // In the order in which they must end.
+    _lookout: Lookout,
+    writes: Batcher,
+    _checkpointer: Checkpointer,
+    readers: Readers,
+    hub: Arc<Hub>,
+    shared: Arc<Shared>,
+    path: PathBuf,
+}
+
+/// What the threads of one store share.
+struct Shared {
+    wall: WallClock,
+    /// The last date known to be written or given out, in milliseconds.
+    date: AtomicU64,
+    /// Marks this store's commits among those of other processes.
+    token: i64,
+    /// The writer met a commit of another process.
+    foreign: AtomicBool,
+}
+
+/// The thread that looks for other processes' writes.
+struct Lookout {
+    hub: Arc<Hub>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Lookout {
+    fn drop(&mut self) {
+        self.hub.end();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Why a fingerprint secret was not taken.
+#[derive(Debug)]
+pub enum SecretError {
+    /// The id names another secret already; records written with it must stay readable.
+    Taken,
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl std::fmt::Display for SecretError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            SecretError::Taken => {
+                f.write_str("the store knows another secret by this id; give the new one a new id")
+            }
+            SecretError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SecretError {}
+
+impl Sqlite {
+    /// Opens the store at `path`; makes it, readable by its owner alone, where it is missing.
+    ///
+    /// # Errors
+    /// The file cannot be used; a file that is not a store is left as it is.
+    pub fn open(path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
+        Sqlite::with_clock(path, Arc::new(clock::wall_now))
+    }
+
+    /// The same, with dates from `wall`.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`].
+    pub fn with_clock(path: impl AsRef<Path>, wall: WallClock) -> Result<Sqlite, OpenError> {
+        start(path.as_ref(), true, wall)
+    }
+
+    /// Opens the store at `path` and never makes one: for commands.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`]; [`OpenError::Missing`] where there is none.
+    pub fn open_existing(path: impl AsRef<Path>) -> Result<Sqlite, OpenError> {
+        start(path.as_ref(), false, Arc::new(clock::wall_now))
+    }
+
+    /// The SQL that prepares a store, without its secrets and counters.
+    pub fn migrations_sql() -> String {
+        schema::sql()
+    }
+
+    /// Where the file is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes `bytes` the present fingerprint secret, under `id`. Waits for the disk.
+    ///
+    /// # Errors
+    /// The id names other bytes, or the store failed.
+    pub fn register_secret(&self, id: u32, bytes: [u8; 32]) -> Result<(), SecretError> {
+        let mut conn = open::connect(&self.path)
+            .map_err(|why| SecretError::Store(StoreError::Unavailable(why.to_string())))?;
+        let failed = |error: rusqlite::Error| SecretError::Store(error::store_error(&error));
+        let tx = conn
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(failed)?;
+        let taken: bool = tx
+            .query_row(
+                "SELECT EXISTS (SELECT 1 FROM secrets WHERE kind = 'fingerprint' AND id = ?1 \
+                 AND bytes <> ?2)",
+                (id.to_string(), bytes),
+                |row| row.get(0),
+            )
+            .map_err(failed)?;
+        if taken {
+            return Err(SecretError::Taken);
+        }
+        tx.execute(
+            "INSERT INTO secrets (n, kind, id, bytes) \
+             VALUES ((SELECT max(n) + 1 FROM secrets), 'fingerprint', ?1, ?2) \
+             ON CONFLICT (kind, id) DO UPDATE SET n = excluded.n",
+            (id.to_string(), bytes),
+        )
+        .map_err(failed)?;
+        tx.commit().map_err(failed)
+    }
+}
+
+fn start(path: &Path, create: bool, wall: WallClock) -> Result<Sqlite, OpenError> {
+    let path = std::path::absolute(path)?;
+    let conn = open::writer(&path, create, &wall)?;
+    let last: i64 = conn.query_row("SELECT last_date FROM meta", [], |row| row.get(0))?;
+    let shared = Arc::new(Shared {
+        wall,
+        date: AtomicU64::new(u64::try_from(last).unwrap_or(0)),
+        token: i64::from_le_bytes(clock::random()),
+        foreign: AtomicBool::new(false),
+    });
+    let hub: Arc<Hub> = Arc::default();
+    let (checkpointer, wake) = Checkpointer::start(open::connect(&path)?)?;
+    let readers = Readers::start(|| open::connect(&path))?;
+
+    // Both threads make their statements before anybody uses the store: a failure there is ours.
+    let look_conn = open::connect(&path)?;
+    let (looking, on_hub, told) = (Arc::clone(&shared), Arc::clone(&hub), Told::new());
+    let tell = told.teller();
+    let thread = std::thread::Builder::new()
+        .name("steadfast-lookout".to_owned())
+        .spawn(move || match reader::Lookout::new(&look_conn, looking) {
+            Ok(mut lookout) => {
+                tell(Ok(()));
+                on_hub.poll(&mut lookout);
+            }
+            Err(error) => tell(Err(error)),
+        })?;
+    let lookout = Lookout {
+        hub: Arc::clone(&hub),
+        thread: Some(thread),
+    };
+    told.wait()?;
+
+    let (writing, told) = (Arc::clone(&shared), Told::new());
+    let tell = told.teller();
+    let writes = Batcher::start(Arc::clone(&hub), move |turns| {
+        let writer = checkpoint::Log::new(&conn, wake)
+            .and_then(|log| writer::Writer::new(&conn, writing, log));
+        match writer {
+            Ok(mut writer) => {
+                tell(Ok(()));
+                turns.serve(&mut writer);
+            }
+            Err(error) => tell(Err(error)),
+        }
+    })?;
+    told.wait()?;
+    Ok(Sqlite {
+        _lookout: lookout,
+        writes,
+        _checkpointer: checkpointer,
+        readers,
+        hub,
+        shared,
+        path,
+    })
+}
+
+/// One word from a starting thread.
+struct Told {
+    sender: std::sync::mpsc::SyncSender<rusqlite::Result<()>>,
+    receiver: std::sync::mpsc::Receiver<rusqlite::Result<()>>,
+}
+
+impl Told {
+    fn new() -> Told {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        Told { sender, receiver }
+    }
+
+    fn teller(&self) -> impl Fn(rusqlite::Result<()>) + Send + use<> {
+        let sender = self.sender.clone();
+        move |word| {
+            let _ = sender.send(word);
+        }
+    }
+
+    fn wait(self) -> Result<(), OpenError> {
+        drop(self.sender);
+        let gone = || OpenError::Other("a thread of the store ended while starting".to_owned());
+        Ok(self.receiver.recv().map_err(|_| gone())??)
+    }
+}
+
+impl Shared {
+    /// The later of what is known to be written and the wall clock. What was given out once is never
+    /// undercut.
+    fn now(&self) -> WallTime {
+        let wall = (self.wall)().unix_ms();
+        WallTime::from_unix_ms(self.date.fetch_max(wall, Ordering::AcqRel).max(wall))
+    }
+
+    /// A row of another process may carry a later date than this one knows.
+    fn note(&self, rows: &[Record]) {
+        if let Some(last) = rows.iter().map(|row| row.updated_at.unix_ms()).max() {
+            self.date.fetch_max(last, Ordering::AcqRel);
+        }
+    }
+}
+
+impl Store for Sqlite {
+    fn apply(&self, op: Op) -> StoreFuture<'_, OpEnd> {
+        self.writes.apply(op)
+    }
+
+    fn get(&self, scope: ScopeHash) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(async move {
+            let row = self.readers.run(move |reader| reader.get(&scope)).await?;
+            self.shared.note(row.as_slice());
+            Ok(row)
+        })
+    }
+
+    fn by_id(&self, id: OperationId) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(async move {
+            let row = self.readers.run(move |reader| reader.by_id(id)).await?;
+            self.shared.note(row.as_slice());
+            Ok(row)
+        })
+    }
+
+    fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
+        Box::pin(async move {
+            let page = self.readers.run(move |reader| reader.scan(&scan)).await?;
+            self.shared.note(&page.rows);
+            Ok(page)
+        })
+    }
+
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let rows = self
+                .readers
+                .run(move |reader| reader.due(now, limit))
+                .await?;
+            self.shared.note(&rows);
+            Ok(rows)
+        })
+    }
+
+    fn now(&self) -> StoreFuture<'_, WallTime> {
+        Box::pin(std::future::ready(Ok(self.shared.now())))
+    }
+
+    fn secrets(&self) -> StoreFuture<'_, Secrets> {
+        Box::pin(self.readers.run(|reader| reader.secrets()))
+    }
+
+    fn changed(&self, scope: ScopeHash, seen: Guard) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(watch::changed(&self.hub, self, scope, seen))
+    }
+
+    fn status(&self) -> StoreFuture<'_, Status> {
+        Box::pin(async move {
+            let (fence, rows, oldest) = self.readers.run(|reader| reader.status()).await?;
+            let now = self.shared.now();
+            Ok(Status {
+                kind: "sqlite",
+                schema: schema::version().unsigned_abs(),
+                guarantee: Guarantee::Durable,
+                fence,
+                rows,
+                expiry_lag: oldest.map_or(Duration::ZERO, |at| now.since(at)),
+            })
+        })
+    }
+}

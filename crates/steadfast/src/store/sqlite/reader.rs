@@ -1,0 +1,336 @@
+//! Reads, on threads and connections of their own: they wait for no write and block no task.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::{Connection, Statement, params_from_iter, types::Value};
+use steadfast_core::key::ScopeHash;
+use steadfast_core::record::{Guard, OperationId, Owner, Record, State};
+use steadfast_core::time::WallTime;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::error::store_error;
+use super::{Shared, rows};
+use crate::store::watch::Foreign;
+use crate::store::{Cursor, Page, Scan, Secrets, StoreError, codec};
+
+/// Reader threads. A read takes some 15 µs from the page cache, so two keep up with any writer.
+const THREADS: usize = 2;
+
+/// Reads that wait for a thread; beyond, callers wait for room.
+const WAITING: usize = 1024;
+
+type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
+
+/// The threads that read.
+pub(super) struct Readers {
+    jobs: Option<Sender<Job>>,
+    room: Semaphore,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    /// Starts them, each on a connection from `connect`.
+    pub(super) fn start<E: From<std::io::Error>>(
+        connect: impl Fn() -> Result<Connection, E>,
+    ) -> Result<Readers, E> {
+        let (sender, jobs) = channel::<Job>();
+        let jobs = Arc::new(Mutex::new(jobs));
+        let mut readers = Readers {
+            jobs: Some(sender),
+            room: Semaphore::new(WAITING),
+            threads: Vec::new(),
+        };
+        for _ in 0..THREADS {
+            let (conn, jobs) = (connect()?, Arc::clone(&jobs));
+            let thread = std::thread::Builder::new()
+                .name("steadfast-read".to_owned())
+                .spawn(move || serve(&conn, &jobs))?;
+            readers.threads.push(thread);
+        }
+        Ok(readers)
+    }
+
+    /// Runs `read` on one of the threads.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&mut Reader<'_>) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let _room = self.room.acquire().await.map_err(|_| StoreError::Closed)?;
+        let (reply, end) = oneshot::channel();
+        let job: Job = Box::new(move |reader| {
+            if !reply.is_closed() {
+                let _ = reply.send(read(reader));
+            }
+        });
+        let jobs = self.jobs.as_ref().ok_or(StoreError::Closed)?;
+        jobs.send(job).map_err(|_| StoreError::Closed)?;
+        end.await.unwrap_or(Err(StoreError::Closed))
+    }
+}
+
+impl Drop for Readers {
+    fn drop(&mut self) {
+        self.jobs = None;
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn serve(conn: &Connection, jobs: &Mutex<Receiver<Job>>) {
+    let mut reader = Reader {
+        conn,
+        by_scope: None,
+        by_id: None,
+    };
+    loop {
+        let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        match job {
+            Ok(job) => job(&mut reader),
+            Err(_) => return,
+        }
+    }
+}
+
+/// One connection that reads.
+pub(super) struct Reader<'c> {
+    conn: &'c Connection,
+    by_scope: Option<Statement<'c>>,
+    by_id: Option<Statement<'c>>,
+}
+
+impl Reader<'_> {
+    pub(super) fn get(&mut self, scope: &ScopeHash) -> Result<Option<Record>, StoreError> {
+        let (conn, sql) = (self.conn, "WHERE r.scope_prefix = ?1");
+        let found = one(conn, &mut self.by_scope, sql, rows::prefix(scope))?;
+        match found {
+            Some(row) if row.scope != *scope => {
+                let why = "another operation's hash begins with the same bytes";
+                Err(rows::unreadable(&row.id.bits().to_be_bytes(), why))
+            }
+            found => Ok(found),
+        }
+    }
+
+    pub(super) fn by_id(&mut self, id: OperationId) -> Result<Option<Record>, StoreError> {
+        let bytes = id.bits().to_be_bytes();
+        one(self.conn, &mut self.by_id, "WHERE r.id = ?1", &bytes)
+    }
+
+    /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it is
+    /// an error where there is nothing else.
+    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Vec<Record>, StoreError> {
+        let sql = rows::select(
+            "WHERE r.locked_until IS NOT NULL AND r.locked_until <= ?1 ORDER BY r.locked_until",
+        );
+        let mut unreadable = None;
+        let mut due = Vec::new();
+        let mut statement = self.conn.prepare(&sql).map_err(|e| store_error(&e))?;
+        let mut found = statement
+            .query([codec::date(now)])
+            .map_err(|e| store_error(&e))?;
+        while due.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
+            match found.next().map_err(|e| store_error(&e))?.map(rows::read) {
+                None => break,
+                Some(Ok((row, _))) => due.push(row),
+                Some(Err(error)) => unreadable = Some(error),
+            }
+        }
+        match unreadable {
+            Some(error) if due.is_empty() => Err(error),
+            _ => Ok(due),
+        }
+    }
+
+    pub(super) fn scan(&mut self, scan: &Scan) -> Result<Page, StoreError> {
+        let (rest, values) = filters(scan);
+        let sql = rows::select(&rest);
+        let mut statement = self.conn.prepare(&sql).map_err(|e| store_error(&e))?;
+        let mut found = statement
+            .query(params_from_iter(values))
+            .map_err(|e| store_error(&e))?;
+        let mut page = Page::default();
+        let mut last = None;
+        while let Some(row) = found.next().map_err(|e| store_error(&e))? {
+            let (row, n) = rows::read(row)?;
+            last = u64::try_from(n).ok();
+            page.rows.push(row);
+        }
+        let full = page.rows.len() == usize::try_from(scan.limit).unwrap_or(usize::MAX);
+        page.next = last.filter(|_| full).map(Cursor);
+        Ok(page)
+    }
+
+    pub(super) fn secrets(&mut self) -> Result<Secrets, StoreError> {
+        let secrets = super::schema::secrets(self.conn).map_err(|e| store_error(&e))?;
+        secrets.ok_or_else(|| {
+            let why = "its secrets are damaged; restore it from a backup";
+            StoreError::Unavailable(why.to_owned())
+        })
+    }
+
+    /// The highest fence drawn, rows by state, and the earliest expiry.
+    #[expect(clippy::type_complexity, reason = "the three parts of one status line")]
+    pub(super) fn status(
+        &mut self,
+    ) -> Result<(u64, Vec<(State, u64)>, Option<WallTime>), StoreError> {
+        self.counts().map_err(|error| store_error(&error))
+    }
+
+    #[expect(clippy::type_complexity, reason = "as above")]
+    fn counts(&self) -> rusqlite::Result<(u64, Vec<(State, u64)>, Option<WallTime>)> {
+        let number = |sql: &str| {
+            self.conn
+                .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
+        };
+        let fence = number("SELECT fence FROM meta")?.unwrap_or(0);
+        let oldest = number("SELECT min(expires_at) FROM records WHERE expires_at IS NOT NULL")?;
+        let mut rows = State::ALL.map(|state| (state, 0)).to_vec();
+        let sql = "SELECT state, count(*) FROM records GROUP BY state";
+        let mut statement = self.conn.prepare(sql)?;
+        let mut found = statement.query([])?;
+        while let Some(row) = found.next()? {
+            let (word, count): (String, i64) = (row.get(0)?, row.get(1)?);
+            for line in rows.iter_mut().filter(|(state, _)| state.as_str() == word) {
+                line.1 = count.unsigned_abs();
+            }
+        }
+        Ok((
+            fence.unsigned_abs(),
+            rows,
+            oldest.and_then(codec::read_date),
+        ))
+    }
+}
+
+fn one<'c>(
+    conn: &'c Connection,
+    kept: &mut Option<Statement<'c>>,
+    rest: &str,
+    key: &[u8],
+) -> Result<Option<Record>, StoreError> {
+    let statement = match kept {
+        Some(statement) => statement,
+        None => kept.insert(
+            conn.prepare(&rows::select(rest))
+                .map_err(|e| store_error(&e))?,
+        ),
+    };
+    let mut found = statement.query([key]).map_err(|e| store_error(&e))?;
+    match found.next().map_err(|e| store_error(&e))? {
+        Some(row) => rows::read(row).map(|(record, _)| Some(record)),
+        None => Ok(None),
+    }
+}
+
+fn filters(scan: &Scan) -> (String, Vec<Value>) {
+    let after = scan.after.map_or(0, |cursor| cursor.0);
+    let mut rest = String::from("WHERE r.n > ?");
+    let mut values = vec![Value::Integer(i64::try_from(after).unwrap_or(i64::MAX))];
+    let wanted = [
+        (
+            "state = ?",
+            scan.state
+                .map(|state| Value::Text(state.as_str().to_owned())),
+        ),
+        (
+            "updated_at < ?",
+            scan.updated_before
+                .map(|at| Value::Integer(codec::date(at))),
+        ),
+        (
+            "locked_until < ?",
+            scan.locked_before.map(|at| Value::Integer(codec::date(at))),
+        ),
+        (
+            "owner = ?",
+            scan.owner.map(|owner| Value::Text(owner.to_string())),
+        ),
+        (
+            "tenant = ?",
+            scan.tenant
+                .as_ref()
+                .map(|t| Value::Text(codec::tenant_text(t).to_owned())),
+        ),
+        (
+            "key = ?",
+            scan.key
+                .as_ref()
+                .map(|key| Value::Text(codec::key_text(key).to_owned())),
+        ),
+    ];
+    for (sql, value) in wanted {
+        if let Some(value) = value {
+            rest.push_str(" AND r.");
+            rest.push_str(sql);
+            values.push(value);
+        }
+    }
+    rest.push_str(" ORDER BY r.n LIMIT ?");
+    values.push(Value::Integer(i64::from(scan.limit)));
+    (rest, values)
+}
+
+/// Finds other processes' writes, on a connection of its own.
+pub(super) struct Lookout<'c> {
+    version: Statement<'c>,
+    writer: Statement<'c>,
+    guard: Statement<'c>,
+    seen: Option<i64>,
+    shared: Arc<Shared>,
+}
+
+impl<'c> Lookout<'c> {
+    pub(super) fn new(conn: &'c Connection, shared: Arc<Shared>) -> rusqlite::Result<Lookout<'c>> {
+        Ok(Lookout {
+            version: conn.prepare("PRAGMA data_version")?,
+            writer: conn.prepare("SELECT writer FROM meta")?,
+            guard: conn.prepare("SELECT owner, version FROM records WHERE scope_prefix = ?1")?,
+            seen: None,
+            shared,
+        })
+    }
+
+    /// Some commit came since the last look, and the last one or one before ours was another
+    /// process's. The last committer is read before the writer's note: who commits after another
+    /// process has noted it before.
+    fn foreign(&mut self) -> rusqlite::Result<bool> {
+        let version = self.version.query_row([], |row| row.get(0))?;
+        let moved = self.seen.replace(version) != Some(version);
+        let writer: i64 = match moved {
+            true => self.writer.query_row([], |row| row.get(0))?,
+            false => self.shared.token,
+        };
+        let noted = self
+            .shared
+            .foreign
+            .swap(false, std::sync::atomic::Ordering::AcqRel);
+        Ok(noted || writer != self.shared.token)
+    }
+}
+
+impl Foreign for Lookout<'_> {
+    fn may_have_written(&mut self) -> Result<bool, StoreError> {
+        self.foreign().map_err(|error| store_error(&error))
+    }
+
+    fn guard(&mut self, scope: &ScopeHash) -> Result<Option<Guard>, StoreError> {
+        let mut found = self
+            .guard
+            .query([rows::prefix(scope)])
+            .map_err(|e| store_error(&e))?;
+        let Some(row) = found.next().map_err(|e| store_error(&e))? else {
+            return Ok(None);
+        };
+        let part = |at: usize| row.get_ref(at).map_err(|e| store_error(&e));
+        let owner = part(0)?.as_str().ok().and_then(Owner::parse);
+        let version = part(1)?.as_i64().ok().and_then(|v| u64::try_from(v).ok());
+        match (owner, version) {
+            (Some(owner), Some(version)) => Ok(Some(Guard { owner, version })),
+            // Whoever waits looks for itself, and is told what is wrong.
+            _ => Ok(None),
+        }
+    }
+}
