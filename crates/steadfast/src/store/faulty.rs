@@ -68,6 +68,11 @@ impl<S: Store> Faulty<S> {
         &self.store
     }
 
+    /// The store behind, without the faults.
+    pub fn into_inner(self) -> S {
+        self.store
+    }
+
     /// Takes another plan; its calls are counted from now on.
     pub fn arm(&self, plan: Plan) {
         let armed = |fault| Armed {
