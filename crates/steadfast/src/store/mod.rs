@@ -27,6 +27,8 @@ mod batcher;
 mod codec;
 #[cfg(any(test, feature = "test-util"))]
 pub mod conformance;
+#[cfg(any(test, feature = "test-util"))]
+pub mod faulty;
 mod fence;
 pub mod memory;
 #[cfg(feature = "sqlite")]
