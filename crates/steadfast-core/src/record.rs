@@ -361,6 +361,11 @@ impl Record {
         matches!(self.standing.state, State::Reserved | State::Dispatched)
     }
 
+    /// `mine` is at work on it: the hold has not been lost, taken over or settled.
+    pub fn is_held_by(&self, mine: Hold) -> bool {
+        self.is_held() && self.hold() == mine
+    }
+
     /// What the attempts so far mean for the next one's verdict. A repeat is only made where the
     /// upstream honours the key, by the route's word or by its own.
     pub fn earlier(&self) -> Earlier {

@@ -204,8 +204,13 @@ fn started(request: &Request, start: Start, now: WallTime) -> Event {
     }
 }
 
-/// The dispatch mark: written before the first byte, with a connection in hand.
-pub fn dispatch(row: &Record, now: WallTime) -> Record {
+/// The dispatch mark: written before the first byte, with a connection in hand. `None` where the row is
+/// not the reservation of `mine`: whatever stands there is another's, or has come to rest, and a mark
+/// over it would send a second time.
+pub fn dispatch(row: &Record, mine: Hold, now: WallTime) -> Option<Record> {
+    if row.standing.state != State::Reserved || !row.is_held_by(mine) {
+        return None;
+    }
     let standing = Standing {
         state: State::Dispatched,
         attempts: row.standing.attempts + 1,
@@ -219,7 +224,7 @@ pub fn dispatch(row: &Record, now: WallTime) -> Record {
         by,
         detail: String::new(),
     };
-    row.next(standing, row.before.clone(), event)
+    Some(row.next(standing, row.before.clone(), event))
 }
 
 /// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again once

@@ -100,7 +100,7 @@ impl Held {
     /// One renewal; false when the row is not held under this hold any more.
     async fn renew(&self) -> Result<bool, StoreError> {
         let mut row = self.row.lock().await;
-        if !row.is_held() || row.hold() != self.hold {
+        if !row.is_held_by(self.hold) {
             return Ok(false);
         }
         let asked_at = clock::mono_now();
@@ -118,7 +118,7 @@ impl Held {
             // An earlier write of ours whose reply was lost may stand; the next round starts from it.
             Written::Stands(stands) => {
                 *row = *stands;
-                Ok(row.is_held() && row.hold() == self.hold)
+                Ok(row.is_held_by(self.hold))
             }
             Written::Gone => Ok(false),
         }
@@ -129,23 +129,39 @@ impl Held {
         let mut row = self.row.lock().await;
         let asked_at = clock::mono_now();
         let limit = self.asked.policy.idempotency.store_timeout;
-        let write = async {
-            let now = self.server.store().now().await?;
-            let next = record::dispatch(&row, now);
-            self.replace(&row, next).await
-        };
-        match clock::within(limit, write).await {
-            Ok(Ok(Written::Done(stands))) => {
-                *row = *stands;
+        match clock::within(limit, self.marked(&mut row)).await {
+            Ok(Ok(true)) => {
                 *self
                     .renewed
                     .lock()
                     .unwrap_or_else(|poisoned| poisoned.into_inner()) = asked_at;
                 Mark::Done
             }
-            Ok(Ok(Written::Stands(_) | Written::Gone)) => Mark::Lost,
+            Ok(Ok(false)) => Mark::Lost,
             Ok(Err(_)) | Err(clock::Elapsed) => Mark::NoStore,
         }
+    }
+
+    /// Whether the mark came to stand. A renewal of ours whose reply was lost may stand instead of the
+    /// row that was known: the mark then goes on from it.
+    async fn marked(&self, row: &mut Record) -> Result<bool, StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let Some(next) = record::dispatch(row, self.hold, now) else {
+                return Ok(false);
+            };
+            match self.replace(row, next).await? {
+                Written::Done(stands) => {
+                    *row = *stands;
+                    return Ok(true);
+                }
+                Written::Stands(stands) => *row = *stands,
+                Written::Gone => return Ok(false),
+            }
+        }
+        Err(StoreError::Unavailable(
+            "the record keeps changing; try again".to_owned(),
+        ))
     }
 
     /// Writes an end, over whatever stands, as far as it may be written over it.
