@@ -98,7 +98,16 @@ pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
 }
 
 /// Whether a refused write of `written` was in fact done by an earlier sending of the same call, whose
-/// reply was lost: the row that stands carries its owner and its version (house rule for stores).
+/// reply was lost. Owner and version alone do not tell: a renewal whose reply was lost, or the sweeper
+/// that wrote the lease down as over, leaves the same owner and the same version as the write that it
+/// overtook. So what the write was for is compared too; the fence is the store's and is not.
 pub fn read_back(written: &Record, stands: &Record) -> bool {
-    written.id == stands.id && written.guard() == stands.guard()
+    let act = |standing: &Standing| (standing.state, standing.attempts, standing.locked_until);
+    written.id == stands.id
+        && written.guard() == stands.guard()
+        && written.updated_at == stands.updated_at
+        && act(&written.standing) == act(&stands.standing)
+        && written.standing.reason == stands.standing.reason
+        && written.standing.answer == stands.standing.answer
+        && written.history == stands.history
 }
