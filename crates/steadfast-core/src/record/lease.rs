@@ -24,8 +24,9 @@ fn is_over(row: &Record, now: WallTime, unrenewed_for: Duration) -> bool {
 
 /// What a lost lease means, for whoever meets it (I9). In `reserved` nothing was sent, so what stood
 /// before stands again; in `dispatched` the outcome is unknown. An `unknown` row keeps owner and fence,
-/// so that a late holder can still complete it, and keeps what stood before, so that a mark whose
-/// store reply was lost can still be withdrawn.
+/// so that a late holder can still complete it: its own attempt does not count as an earlier one, which
+/// its answer would have to settle. It keeps what stood before, so that a mark whose store reply was
+/// lost can still be withdrawn.
 pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<Change> {
     if !row.is_held() || !is_over(row, now, unrenewed_for) {
         return None;
@@ -36,7 +37,6 @@ pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<C
     let standing = Standing {
         state: State::Unknown,
         effect: Effect::Unknown,
-        ambiguous: true,
         answer: Answer::None,
         reason: "lease-over".to_owned(),
         locked_until: None,

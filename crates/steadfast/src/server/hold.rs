@@ -22,6 +22,7 @@ pub(super) struct Held {
     pub(super) asked: Arc<Asked>,
     pub(super) hold: Hold,
     lease: Duration,
+    earlier: Earlier,
     row: Mutex<Record>,
     renewed: StdMutex<MonoTime>,
 }
@@ -55,20 +56,21 @@ impl Drop for Renewing {
 
 impl Held {
     pub(super) fn new(server: Server, asked: Arc<Asked>, row: Record, since: MonoTime) -> Held {
-        let (hold, lease) = (row.hold(), row.standing.lease);
+        let (hold, lease, earlier) = (row.hold(), row.standing.lease, row.earlier());
         Held {
             server,
             asked,
             hold,
             lease,
+            earlier,
             row: Mutex::new(row),
             renewed: StdMutex::new(since),
         }
     }
 
-    /// What earlier attempts of this operation left behind.
-    pub(super) async fn earlier(&self) -> Earlier {
-        self.row.lock().await.earlier()
+    /// What earlier attempts of this operation had left behind when this hold began.
+    pub(super) fn earlier(&self) -> Earlier {
+        self.earlier
     }
 
     /// The holder is still certain of its hold, so that it may start something (I8).

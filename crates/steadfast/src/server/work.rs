@@ -433,7 +433,7 @@ impl<E: Execute> Work<E> {
 
     async fn ended(&self, end: &AttemptEnd, answer: Answer, detail: &str) -> Ended {
         let rules = &self.asked.policy.idempotency;
-        let verdict = verdict(end, &rules.statuses, self.held.earlier().await);
+        let verdict = verdict(end, &rules.statuses, self.held.earlier());
         let reason = match (end.slug(), detail) {
             (slug, "") => slug,
             (_, "shutdown") => "shutdown".to_owned(),
