@@ -44,6 +44,9 @@ pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle
     let success = end.verdict.effect == Effect::Applied && end.verdict.meaning == Meaning::Final;
     match stands.standing.state {
         State::Reserved | State::Dispatched if holds => put(stands, end, now),
+        State::Unknown if holds && end.nothing_sent && stands.before.is_some() => {
+            put(stands, end, now)
+        }
         State::Unknown if holds && end.verdict.meaning == Meaning::Unknown => {
             late_unknown(stands, end, now)
         }
@@ -70,7 +73,7 @@ fn put(stands: &Record, end: &Ended, now: WallTime) -> Settle {
         // A hold that came to nothing must not make an earlier unknown outcome look settled.
         let event = Event {
             at: now,
-            event: "released",
+            event: "withdrawn",
             by,
             detail: end.reason.clone(),
         };
