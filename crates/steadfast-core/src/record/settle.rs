@@ -99,7 +99,7 @@ fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
         state,
         effect: verdict.effect,
         ambiguous: state == State::Unknown,
-        honours_key: verdict.honours_key,
+        honours_key: verdict.honours_key || stands.standing.honours_key,
         // Whoever wrote it is its owner, so that the holder it overtook is told what stands.
         owner: mine.owner,
         answer,
