@@ -59,10 +59,11 @@ pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle
     }
 }
 
-/// A late holder that does not know either only adds an answer, if it has one to keep.
+/// A late holder that does not know either only adds what it learnt: an answer to keep, or that the
+/// upstream honours the key.
 fn late_unknown(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
-    let adds = end.verdict.keep_answer && stands.standing.answer == Answer::None;
-    if adds {
+    let learnt = end.verdict.honours_key && !stands.standing.honours_key;
+    if stands.standing.answer == Answer::None && (end.verdict.keep_answer || learnt) {
         put(stands, mine, end, now)
     } else {
         Settle::Already
