@@ -91,10 +91,21 @@ pub fn may_start(since_renewed: Duration, lease: Duration) -> bool {
 /// Takes back a reservation or a dispatch mark under `token` whose store reply did not arrive. Nothing
 /// was sent under it, so what stood before stands again, whatever the lease and even after the sweeper
 /// wrote it `unknown`. `None` where the row is not (or no longer) under the token, or is settled.
+///
+/// A row whose earlier attempts are known but not what stood before (a newer hold took the token's
+/// swept row over and came to nothing) stays unknown: removing it would forget them.
 pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
     let open = row.is_held()
         || (row.standing.state == State::Unknown && row.standing.reason == "lease-over");
-    (row.standing.owner == token && open).then(|| put_back(row, "withdrawn", now))
+    let known = row.before.is_some() || is_first(row, token);
+    (row.standing.owner == token && open && known).then(|| put_back(row, "withdrawn", now))
+}
+
+/// The hold under `token` made the row: the first line of its history, which is never dropped, is that
+/// hold's.
+fn is_first(row: &Record, token: Owner) -> bool {
+    let first = row.history.first();
+    first.is_some_and(|event| Owner::parse(&event.by) == Some(token))
 }
 
 /// Whether a refused write of `written` was in fact done by an earlier sending of the same call, whose
