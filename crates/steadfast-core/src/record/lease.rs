@@ -15,6 +15,9 @@ pub enum Change {
     Remove(Guard),
 }
 
+/// Who writes a lost lease down, in a history: the sweeper, or whoever met it first in its stead.
+const SWEEPER: &str = "sweeper";
+
 /// The hold is over: by the store's clock, or because an observer saw the same version, unrenewed, for
 /// the lease's own length on a monotonic clock.
 fn is_over(row: &Record, now: WallTime, unrenewed_for: Duration) -> bool {
@@ -32,7 +35,7 @@ pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<C
         return None;
     }
     if row.standing.state == State::Reserved {
-        return Some(put_back(row, "lease-over", now));
+        return Some(put_back(row, "lease-over", SWEEPER, now));
     }
     let standing = Standing {
         state: State::Unknown,
@@ -46,7 +49,7 @@ pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<C
     let event = Event {
         at: now,
         event: "lease-over",
-        by: "sweeper".to_owned(),
+        by: SWEEPER.to_owned(),
         detail,
     };
     Some(Change::Put(
@@ -56,16 +59,15 @@ pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<C
 }
 
 /// What stood before stands again, with its owner, fence, fingerprint and answer.
-fn put_back(row: &Record, event: &'static str, now: WallTime) -> Change {
+fn put_back(row: &Record, event: &'static str, by: &str, now: WallTime) -> Change {
     let Some(before) = &row.before else {
         return Change::Remove(row.guard());
     };
-    let by = row.standing.owner.to_string();
     let event = Event {
         at: now,
         event,
-        by,
-        detail: "nothing was sent".to_owned(),
+        by: by.to_owned(),
+        detail: format!("nothing was sent under {}", row.standing.owner),
     };
     Change::Put(
         Box::new(row.next((**before).clone(), None, event)),
@@ -98,7 +100,7 @@ pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
     let open = row.is_held()
         || (row.standing.state == State::Unknown && row.standing.reason == "lease-over");
     let known = row.before.is_some() || is_first(row, token);
-    (row.standing.owner == token && open && known).then(|| put_back(row, "withdrawn", now))
+    (row.standing.owner == token && open && known).then(|| put_back(row, "withdrawn", &token.to_string(), now))
 }
 
 /// The hold under `token` made the row: the first line of its history, which is never dropped, is that
