@@ -251,24 +251,32 @@ pub fn join(row: Option<&Record>, waited: Hold, now: WallTime, unrenewed_for: Du
     if row.id != waited.id {
         return Joining::Gone;
     }
-    if row.is_held() {
-        let missed = row.before.as_deref().filter(|b| b.fence == waited.fence);
-        if let Some(settled) = missed.filter(|b| b.state == State::Released) {
-            return ended(settled);
-        }
-        return match recover(row, now, unrenewed_for) {
-            Some(change) => Joining::Recover(change),
-            None => Joining::Wait,
-        };
+    if !row.is_held() {
+        return ended(&row.standing, waited);
     }
-    ended(&row.standing)
+    // A newer hold may stand over the end that was waited for.
+    let missed = row.before.as_deref().filter(|b| b.fence == waited.fence);
+    if let Some(settled) = missed.filter(|b| is_told(b)) {
+        return ended(settled, waited);
+    }
+    match recover(row, now, unrenewed_for) {
+        Some(change) => Joining::Recover(change),
+        None => Joining::Wait,
+    }
 }
 
-fn ended(standing: &Standing) -> Joining {
+/// The end is one that its waiters are given, rather than one that they wait on after.
+fn is_told(end: &Standing) -> bool {
+    end.state == State::Released || end.answer != Answer::None
+}
+
+fn ended(standing: &Standing, waited: Hold) -> Joining {
+    // An older fence than was waited for: the attempt came to nothing, and what stood before it stands.
+    let came_to_nothing = standing.fence < waited.fence;
     match (standing.state, &standing.answer) {
+        (State::Released, _) if came_to_nothing => Joining::NeverSent,
         (State::Released, Answer::None) => Joining::NeverSent,
-        (State::Unknown, Answer::None) => Joining::AskAgain,
-        (State::Deferred, _) => Joining::AskAgain,
+        (State::Unknown, Answer::None) | (State::Deferred, _) => Joining::AskAgain,
         _ => Joining::Settled(standing.clone()),
     }
 }
