@@ -21,10 +21,10 @@ pub fn resolve(
     now: WallTime,
 ) -> Result<Record, NotSettleable> {
     let detail = format!("status {}", answer.status.as_u16());
-    let effect = if answer.status.is_success() {
-        Effect::Applied
-    } else {
-        Effect::None
+    // The same statuses that tell it of an attempt (keyed.md, "What an attempt's end means").
+    let effect = match answer.status.as_u16() {
+        200..=299 | 303 => Effect::Applied,
+        _ => Effect::None,
     };
     let standing = Standing {
         state: State::Completed,
