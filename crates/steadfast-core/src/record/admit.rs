@@ -240,7 +240,7 @@ pub enum Joining {
     /// A lost lease must be written down first; then look again.
     Recover(Change),
     /// The settled answer of the attempt that was waited for.
-    Settled(Standing),
+    Settled(Box<Standing>),
     /// Still at work.
     Wait,
 }
@@ -277,6 +277,6 @@ fn ended(standing: &Standing, waited: Hold) -> Joining {
         (State::Released, _) if came_to_nothing => Joining::NeverSent,
         (State::Released, Answer::None) => Joining::NeverSent,
         (State::Unknown, Answer::None) | (State::Deferred, _) => Joining::AskAgain,
-        _ => Joining::Settled(standing.clone()),
+        _ => Joining::Settled(Box::new(standing.clone())),
     }
 }

@@ -100,7 +100,8 @@ pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
     let open = row.is_held()
         || (row.standing.state == State::Unknown && row.standing.reason == "lease-over");
     let known = row.before.is_some() || is_first(row, token);
-    (row.standing.owner == token && open && known).then(|| put_back(row, "withdrawn", &token.to_string(), now))
+    (row.standing.owner == token && open && known)
+        .then(|| put_back(row, "withdrawn", &token.to_string(), now))
 }
 
 /// The hold under `token` made the row: the first line of its history, which is never dropped, is that
