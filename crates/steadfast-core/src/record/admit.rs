@@ -98,8 +98,9 @@ pub fn reserve(request: &Request, start: Start, now: WallTime) -> Record {
     record
 }
 
-/// What `request` meets at `row`. `unrenewed_for` is how long the observer has seen this very version
-/// on its monotonic clock; `expiry` is false while the store's clock is not to be trusted for expiry.
+/// What `request` meets at `row`. `unrenewed_for` is how long the observer has seen this very
+/// version on its monotonic clock; `expiry` is false while the store's clock is not to be trusted
+/// for expiry.
 pub fn admit(
     row: &Record,
     request: &Request,
@@ -138,15 +139,15 @@ fn finished(row: &Record) -> Admission {
     }
 }
 
-/// The stricter of the record's and the current way out holds. An upstream that showed that it honours
-/// the key may be asked again whatever the way out.
+/// The stricter of the record's and the current way out holds. An upstream that showed that it
+/// honours the key may be asked again whatever the way out.
 fn may_repeat(row: &Record, request: &Request) -> bool {
     let stricter = std::cmp::min(row.standing.on_unknown, request.on_unknown);
     stricter == OnUnknown::Repeat || row.standing.honours_key
 }
 
-/// The same operation goes again: its row keeps its id and history, and what stood before is kept to be
-/// put back.
+/// The same operation goes again: its row keeps its id and history, and what stood before is kept
+/// to be put back.
 fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
     let standing = held(request, start, now, Some(&row.standing));
     let mut event = started(request, start, now);
@@ -157,8 +158,8 @@ fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Ad
     Admission::TakeOver(Box::new(row.next(standing, before, event)), row.guard())
 }
 
-/// A row past its expiry counts as absent: another operation takes its place, with an id of its own.
-/// The version goes on, so that whoever watched the old row sees a change.
+/// A row past its expiry counts as absent: another operation takes its place, with an id of its
+/// own. The version goes on, so that whoever watched the old row sees a change.
 fn take_over_expired(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
     let next = Record {
         version: row.version + 1,
@@ -204,9 +205,9 @@ fn started(request: &Request, start: Start, now: WallTime) -> Event {
     }
 }
 
-/// The dispatch mark: written before the first byte, with a connection in hand. `None` where the row is
-/// not the reservation of `mine`: whatever stands there is another's, or has come to rest, and a mark
-/// over it would send a second time.
+/// The dispatch mark: written before the first byte, with a connection in hand. `None` where the
+/// row is not the reservation of `mine`: whatever stands there is another's, or has come to rest,
+/// and a mark over it would send a second time.
 pub fn dispatch(row: &Record, mine: Hold, now: WallTime) -> Option<Record> {
     if row.standing.state != State::Reserved || !row.is_held_by(mine) {
         return None;
@@ -227,8 +228,8 @@ pub fn dispatch(row: &Record, mine: Hold, now: WallTime) -> Option<Record> {
     Some(row.next(standing, row.before.clone(), event))
 }
 
-/// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again once
-/// the attempt it waited for ended unknown without an answer.
+/// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again
+/// once the attempt it waited for ended unknown without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joining {
     /// Ask [`admit`] again: the attempt ended unknown without an answer.
@@ -271,7 +272,8 @@ fn is_told(end: &Standing) -> bool {
 }
 
 fn ended(standing: &Standing, waited: Hold) -> Joining {
-    // An older fence than was waited for: the attempt came to nothing, and what stood before it stands.
+    // An older fence than was waited for: the attempt came to nothing, and what stood before it
+    // stands.
     let came_to_nothing = standing.fence < waited.fence;
     match (standing.state, &standing.answer) {
         (State::Released, _) if came_to_nothing => Joining::NeverSent,

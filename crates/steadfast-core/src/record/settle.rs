@@ -34,9 +34,9 @@ pub enum Settle {
 }
 
 /// Whether and how `mine` may write its end over the row that stands. A completed record is never
-/// overwritten. The holder under whose owner and fence the row stands may complete it even after its
-/// lease; a holder that lost it may only bring a success to a row that ended unknown, which makes the
-/// row its own, under the newer fence.
+/// overwritten. The holder under whose owner and fence the row stands may complete it even after
+/// its lease; a holder that lost it may only bring a success to a row that ended unknown, which
+/// makes the row its own, under the newer fence.
 pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
     if stands.id != mine.id {
         return Settle::Lost;
