@@ -113,6 +113,12 @@ pub fn admit(
     if expiry && row.is_expired(now) {
         return take_over_expired(row, request, start, now);
     }
+    // A lost reservation hinders nobody: what stood before it stands again, or nothing does.
+    if row.standing.state == State::Reserved
+        && let Some(change) = recover(row, now, unrenewed_for)
+    {
+        return Admission::Recover(change);
+    }
     match same {
         Sameness::Unreadable => return Admission::Unreadable,
         Sameness::Different => return Admission::Mismatch,
