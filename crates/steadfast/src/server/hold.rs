@@ -190,8 +190,9 @@ impl Held {
         ))
     }
 
-    /// Waits until the row that stands is not at work any more, and takes it as the one to settle over.
-    pub(super) async fn wait_for_rest(&self) -> Result<(), StoreError> {
+    /// Waits until the row that stands is not at work any more, and takes it as the one to settle
+    /// over; false where none stands any more.
+    pub(super) async fn wait_for_rest(&self) -> Result<bool, StoreError> {
         let mut row = self.row.lock().await;
         let scope = row.scope;
         while row.is_held() && row.hold() != self.hold {
@@ -208,10 +209,10 @@ impl Held {
             };
             match stands {
                 Some(stands) => *row = stands,
-                None => return Ok(()),
+                None => return Ok(false),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn replace(&self, row: &Record, next: Record) -> Result<Written, StoreError> {
