@@ -147,6 +147,10 @@ pub(super) fn writer(path: &Path, create: bool, wall: &WallClock) -> Result<Conn
     }
     let mut conn = connect(path)?;
     if schema::whose(&conn).map_err(|error| in_directory(path, error))? == Whose::Empty {
+        // A file whose preparation was cut short is empty again by now.
+        if !create {
+            return Err(OpenError::Missing);
+        }
         // Also where the file was made, empty, by somebody else: secrets go into it.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         schema::prepare(&mut conn, wall()).map_err(|error| in_directory(path, error))?;
