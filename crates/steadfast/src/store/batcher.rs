@@ -196,3 +196,6 @@ fn conclude(
     hub.publish(changes.iter().map(|(scope, at)| (scope, row(at))));
     ends
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,7 @@
 //! What the crate promises, by feature, in one binary.
 
 mod pool;
+mod second_process;
 mod store_memory;
 mod store_property;
 mod store_sqlite;

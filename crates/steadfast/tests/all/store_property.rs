@@ -30,6 +30,8 @@ enum Ask {
     Replace {
         key: u64,
         draw: bool,
+        /// The holder goes on under its owner, as a renewal does.
+        same_owner: bool,
         state: usize,
         body: Option<u16>,
         ends: Option<i32>,
@@ -70,8 +72,8 @@ fn ask() -> impl Strategy<Value = Ask> {
     let ends = proptest::option::of(-2000..2000i32);
     prop_oneof![
         4 => key.clone().prop_map(|key| Ask::Insert { key }),
-        6 => (key.clone(), any::<bool>(), 0..State::ALL.len(), body, ends).prop_map(
-            |(key, draw, state, body, ends)| Ask::Replace { key, draw, state, body, ends }
+        6 => (key.clone(), any::<bool>(), any::<bool>(), 0..State::ALL.len(), body, ends).prop_map(
+            |(key, draw, same_owner, state, body, ends)| Ask::Replace { key, draw, same_owner, state, body, ends }
         ),
         2 => key.prop_map(|key| Ask::Remove { key }),
         1 => (-2000..2000i32, 0..4u32).prop_map(|(after, limit)| Ask::Expire { after, limit }),
@@ -218,6 +220,7 @@ impl<S: Store> World<S> {
             Ask::Replace {
                 key,
                 draw,
+                same_owner,
                 state,
                 body,
                 ends,
@@ -226,7 +229,9 @@ impl<S: Store> World<S> {
                 let mut next = seen.clone();
                 next.version += 1;
                 next.updated_at = now;
-                next.standing.owner = rows::owner(self.owners);
+                if !same_owner {
+                    next.standing.owner = rows::owner(self.owners);
+                }
                 next.standing.state = State::ALL[*state];
                 next.standing.answer = body.map_or_else(Default::default, |length| {
                     steadfast::core::record::Answer::Stored(rows::answer(usize::from(length)))
@@ -367,7 +372,6 @@ impl<S: Store> World<S> {
 
     /// A write was on its way when the process ended: it is done in whole or not at all.
     async fn in_doubt(&mut self, key: u64, op: &Op) -> TestCaseResult {
-        self.now = 0;
         if let Op::Expire { .. } = op {
             return self.after_expiry(op).await;
         }
@@ -430,6 +434,9 @@ fn drive<S: Store>(
                     let _ = world.store.apply(op.clone()).now_or_never();
                     let store = crash(world.store.into_inner(), clock(&wall));
                     world.store = Faulty::new(store, Plan::default());
+                    world.now = 0;
+                    // Before any read: a row that is read tells its date.
+                    world.date().await?;
                     world.in_doubt(key, &op).await?;
                     world.agree().await?;
                     world.date().await?;

@@ -24,6 +24,8 @@ pub(super) struct Log<'c> {
     size: Statement<'c>,
     copy: Statement<'c>,
     wake: SyncSender<()>,
+    /// [`LOG_PAGES`], but for tests.
+    bound: i64,
     /// The size at which the writer copies next: grows while a reader keeps the log from starting anew.
     copy_at: i64,
 }
@@ -34,6 +36,7 @@ impl<'c> Log<'c> {
             size: conn.prepare("PRAGMA wal_checkpoint(NOOP)")?,
             copy: conn.prepare("PRAGMA wal_checkpoint(PASSIVE)")?,
             wake,
+            bound: LOG_PAGES,
             copy_at: LOG_PAGES,
         })
     }
@@ -45,8 +48,8 @@ impl<'c> Log<'c> {
         let Ok((all, copied)) = self.size.query_row([], pages) else {
             return;
         };
-        if all < LOG_PAGES {
-            self.copy_at = LOG_PAGES;
+        if all < self.bound {
+            self.copy_at = self.bound;
         }
         if all >= self.copy_at {
             self.copy_at = all + COPY_PAGES;
@@ -86,5 +89,61 @@ impl Drop for Checkpointer {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUND: i64 = 50;
+
+    fn logged(dir: &tempfile::TempDir) -> Connection {
+        let conn = Connection::open(dir.path().join("log.db")).expect("a database");
+        conn.execute_batch(
+            "PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0; CREATE TABLE t (x);",
+        )
+        .expect("its log");
+        conn
+    }
+
+    /// The longest that the log gets over many commits.
+    fn longest(conn: &Connection) -> i64 {
+        let (wake, _woken) = sync_channel(1);
+        let mut log = Log::new(conn, wake).expect("its statements");
+        (log.bound, log.copy_at) = (BOUND, BOUND);
+        let mut longest = 0;
+        for _ in 0..300 {
+            conn.execute("INSERT INTO t VALUES (zeroblob(9000))", [])
+                .expect("a write");
+            let pages: i64 = log.size.query_row([], |row| row.get(1)).expect("its size");
+            longest = longest.max(pages);
+            log.bound();
+        }
+        longest
+    }
+
+    #[test]
+    fn the_log_is_bounded_though_nobody_else_copies_it() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let longest = longest(&logged(&dir));
+        assert!((BOUND..BOUND + 10).contains(&longest), "{longest}");
+    }
+
+    #[test]
+    fn a_reader_that_keeps_the_log_does_not_stop_writes() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let conn = logged(&dir);
+        let reader = Connection::open(dir.path().join("log.db")).expect("a reader");
+        let view = "BEGIN; SELECT count(*) FROM t";
+        reader.execute_batch(view).expect("a view that stays open");
+        assert!(longest(&conn) > BOUND, "the log waits for the reader");
+        reader.execute_batch("COMMIT").expect("the view is left");
+        longest(&conn);
+        conn.execute("INSERT INTO t VALUES (1)", [])
+            .expect("a write");
+        let sql = "PRAGMA wal_checkpoint(NOOP)";
+        let pages: i64 = conn.query_row(sql, [], |row| row.get(1)).expect("its size");
+        assert!(pages < BOUND + 10, "and starts anew after it: {pages}");
     }
 }

@@ -146,10 +146,11 @@ pub(super) fn writer(path: &Path, create: bool, wall: &WallClock) -> Result<Conn
         Whose::Empty | Whose::Ours => {}
     }
     let mut conn = connect(path)?;
-    if conn.is_readonly("main")? {
-        return Err(OpenError::ReadOnly);
-    }
     if schema::whose(&conn).map_err(|error| in_directory(path, error))? == Whose::Empty {
+        // A file whose preparation was cut short is empty again by now.
+        if !create {
+            return Err(OpenError::Missing);
+        }
         // Also where the file was made, empty, by somebody else: secrets go into it.
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
         schema::prepare(&mut conn, wall()).map_err(|error| in_directory(path, error))?;
@@ -177,6 +178,10 @@ pub(super) fn connect(path: &Path) -> Result<Connection, OpenError> {
     // Absolute, so that no path can look like one of SQLite's special names.
     let mut conn = Connection::open_with_flags(std::path::absolute(path)?, flags)
         .map_err(|error| in_directory(path, error))?;
+    // Before anything is read: reading would leave side files next to it.
+    if conn.is_readonly("main")? {
+        return Err(OpenError::ReadOnly);
+    }
     wait_for_locks(&mut conn)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
