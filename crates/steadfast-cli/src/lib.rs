@@ -1,1 +1,10 @@
+//! The command line and the gateway: assembles what `steadfast` and `steadfast-core` decide and do.
 
+pub mod args;
+mod commands;
+pub mod gateway;
+mod run;
+pub mod settings;
+pub mod stores;
+
+pub use run::run;

@@ -2,13 +2,13 @@
 //!
 //! Decides only one thing: whether the evidence proves that the server cannot have acted
 //! ([`AttemptEnd::never_sent`], requirement R3). It refuses to know what the operation was; that is
-//! [`crate::effect`]'s and [`crate::retry`]'s. Drivers translate foreign errors into these words at one
-//! door and never by an error's text.
+//! [`crate::effect`]'s and [`crate::retry`]'s. Drivers translate foreign errors into these words at
+//! one door and never by an error's text.
 
 use http::StatusCode;
 
-/// The phase in which an attempt failed, in the order in which phases happen. The words are those of
-/// `explain --error` (contract, section 1).
+/// The phase in which an attempt failed, in the order in which phases happen. The words are those
+/// of `explain --error` (contract, section 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The name did not resolve.
@@ -81,8 +81,8 @@ impl Failure {
     }
 }
 
-/// What an answer says beyond its status, as far as it bears on what happened. Read from the response
-/// head by [`Answered::read`].
+/// What an answer says beyond its status, as far as it bears on what happened. Read from the
+/// response head by `Answered::read`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
     /// The final status.
@@ -92,8 +92,8 @@ pub struct Answered {
     /// The head shows an intermediary that may have sent the request on before it answered 503:
     /// `Via`, a `Server` of a known proxy, or a `Proxy-Status` connection error.
     pub through_intermediary: bool,
-    /// The upstream honours keys and says itself that it does not know: `Steadfast-Effect: unknown`,
-    /// or a problem `in-progress` or `outcome-unknown`.
+    /// The upstream honours keys and says itself that it does not know: `Steadfast-Effect:
+    /// unknown`, or a problem `in-progress` or `outcome-unknown`.
     pub says_unknown: bool,
 }
 

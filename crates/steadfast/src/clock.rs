@@ -2,7 +2,9 @@
 //!
 //! Everything else is given values, so that a decision can be repeated and a test needs no waiting.
 
+use std::pin::Pin;
 use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadfast_core::time::{Draw, MonoTime, WallTime};
@@ -13,9 +15,56 @@ use steadfast_core::time::{Draw, MonoTime, WallTime};
     reason = "the one reader of the monotonic clock"
 )]
 pub fn mono_now() -> MonoTime {
-    static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
     let now = tokio::time::Instant::now();
     MonoTime::from_origin(now.saturating_duration_since(*ORIGIN.get_or_init(|| now)))
+}
+
+/// Where [`MonoTime`] begins: the first instant that anybody asked for.
+static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
+
+/// A timer that rings at one instant and can be set anew, for futures that are polled by hand.
+#[derive(Debug)]
+pub struct Timer {
+    sleep: Pin<Box<tokio::time::Sleep>>,
+    at: MonoTime,
+}
+
+impl Timer {
+    /// Longer than any limit; the runtime's timers know no instant after all time.
+    const LONGEST: Duration = Duration::from_secs(30 * 365 * 86_400);
+
+    /// A timer that rings at `at`; at once when that is past.
+    #[expect(clippy::disallowed_methods, reason = "the one owner of timers")]
+    pub fn at(at: MonoTime) -> Timer {
+        let sleep = Box::pin(tokio::time::sleep_until(Timer::instant(at)));
+        Timer { sleep, at }
+    }
+
+    /// Rings at `at` from now on. Setting the instant it has already costs nothing.
+    pub fn set(&mut self, at: MonoTime) {
+        if at != self.at {
+            self.at = at;
+            self.sleep.as_mut().reset(Timer::instant(at));
+        }
+    }
+
+    /// The instant it is set to.
+    pub fn rings_at(&self) -> MonoTime {
+        self.at
+    }
+
+    /// Ready once the instant has come.
+    pub fn poll_rung(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.sleep.as_mut().poll(cx)
+    }
+
+    fn instant(at: MonoTime) -> tokio::time::Instant {
+        let now = mono_now();
+        let origin = *ORIGIN.get_or_init(|| unreachable!("set by the reading above"));
+        let zero = MonoTime::from_origin(Duration::ZERO);
+        let latest = now.plus(Timer::LONGEST);
+        origin + at.min(latest).since(zero)
+    }
 }
 
 /// The date now, by this machine's clock. It may jump either way; stores make theirs monotonic.

@@ -3,7 +3,10 @@
 //! Everything here acts; every decision is [`steadfast_core`]'s. Time and chance enter in [`clock`] and
 //! nowhere else.
 
+pub mod body;
+pub mod client;
 pub mod clock;
+pub mod server;
 pub mod store;
 
 pub use steadfast_core as core;

@@ -238,12 +238,12 @@ fn optional(ms: Option<i64>) -> Option<Option<WallTime>> {
 
 /// The bytes of a scope hash.
 pub(crate) fn scope_bytes(scope: &ScopeHash) -> &[u8; 32] {
-    &scope.0
+    scope.as_bytes()
 }
 
 /// The scope hash of stored bytes.
 pub(crate) fn scope(bytes: &[u8]) -> Option<ScopeHash> {
-    bytes.try_into().ok().map(ScopeHash)
+    bytes.try_into().ok().map(ScopeHash::from_bytes)
 }
 
 /// The id of stored bytes.
@@ -254,56 +254,51 @@ pub(crate) fn id(bytes: &[u8]) -> Option<OperationId> {
 
 /// The text of a principal's hash.
 pub(crate) fn tenant_text(tenant: &Tenant) -> &str {
-    &tenant.0
+    tenant.as_str()
 }
 
 /// The principal's hash of stored text.
 pub(crate) fn tenant(text: &str) -> Option<Tenant> {
-    Some(Tenant(text.to_owned()))
+    Tenant::from_stored(text)
 }
 
 /// The text of a key.
 pub(crate) fn key_text(key: &Key) -> &str {
-    &key.0
+    key.as_str()
 }
 
 /// The key of stored text.
 pub(crate) fn key(text: &str) -> Option<Key> {
-    Some(Key(text.to_owned()))
+    Key::from_stored(text)
 }
 
 /// The operation of stored text.
 pub(crate) fn operation(text: &str) -> Option<Operation> {
-    Some(Operation(text.to_owned()))
+    Operation::from_stored(text)
 }
 
 fn fingerprint_text(fingerprint: &Fingerprint) -> String {
-    details::hex(&fingerprint.0)
+    fingerprint.to_text()
 }
 
 /// The fingerprint of stored text.
 pub(crate) fn fingerprint(text: &str) -> Option<Fingerprint> {
-    let bytes = details::unhex(text)?;
-    bytes.as_slice().try_into().ok().map(Fingerprint)
+    Fingerprint::from_text(text).ok()
 }
 
 /// The scope secret of stored bytes.
 pub(crate) fn scope_secret(bytes: [u8; 32]) -> ScopeSecret {
-    ScopeSecret(bytes)
+    ScopeSecret::new(bytes)
 }
 
 /// A fingerprint secret from its parts.
 pub(crate) fn fingerprint_secret(id: &str, bytes: [u8; 32]) -> Option<FingerprintSecret> {
-    Some(FingerprintSecret {
-        id: id.to_owned(),
-        bytes,
-    })
+    Some(FingerprintSecret::new(id.parse().ok()?, &bytes))
 }
 
 /// Some fingerprint, another one for each `n`.
 #[cfg(any(test, feature = "test-util"))]
 pub(crate) fn sample_fingerprint(n: u64) -> Fingerprint {
-    let mut bytes = [7; 32];
-    bytes[..8].copy_from_slice(&n.to_be_bytes());
-    Fingerprint(bytes)
+    let text = format!("1:1:meaning:{n:064x}");
+    Fingerprint::from_text(&text).expect("the text is one that a fingerprint writes")
 }

@@ -147,6 +147,30 @@ pub struct Secrets {
     pub fingerprints: Vec<fingerprint::FingerprintSecret>,
 }
 
+impl Secrets {
+    /// The same secrets, with the fingerprint secret `id` as the present one; `None` where the store does
+    /// not know it.
+    pub fn with_present(mut self, id: u32) -> Option<Secrets> {
+        let at = self
+            .fingerprints
+            .iter()
+            .position(|secret| secret.id() == id)?;
+        let present = self.fingerprints.remove(at);
+        self.fingerprints.push(present);
+        Some(self)
+    }
+
+    /// The secret with which fingerprints are made now.
+    ///
+    /// # Panics
+    /// Where a store gave no fingerprint secret at all, which its contract excludes.
+    pub fn present(&self) -> &fingerprint::FingerprintSecret {
+        self.fingerprints
+            .last()
+            .expect("a store keeps at least one fingerprint secret")
+    }
+}
+
 impl fmt::Debug for Secrets {
     /// Counts only.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -137,7 +137,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// The id names other bytes, or the store failed.
-    pub fn register_secret(&self, id: &str, bytes: [u8; 32]) -> Result<(), SecretError> {
+    pub fn register_secret(&self, id: u32, bytes: [u8; 32]) -> Result<(), SecretError> {
         let mut conn = open::connect(&self.path)
             .map_err(|why| SecretError::Store(StoreError::Unavailable(why.to_string())))?;
         let failed = |error: rusqlite::Error| SecretError::Store(error::store_error(&error));
@@ -148,7 +148,7 @@ impl Sqlite {
             .query_row(
                 "SELECT EXISTS (SELECT 1 FROM secrets WHERE kind = 'fingerprint' AND id = ?1 \
                  AND bytes <> ?2)",
-                (id, bytes),
+                (id.to_string(), bytes),
                 |row| row.get(0),
             )
             .map_err(failed)?;
@@ -159,7 +159,7 @@ impl Sqlite {
             "INSERT INTO secrets (n, kind, id, bytes) \
              VALUES ((SELECT max(n) + 1 FROM secrets), 'fingerprint', ?1, ?2) \
              ON CONFLICT (kind, id) DO UPDATE SET n = excluded.n",
-            (id, bytes),
+            (id.to_string(), bytes),
         )
         .map_err(failed)?;
         tx.commit().map_err(failed)

@@ -1,5 +1,6 @@
-//! Tests of the crate as its users see it, in one binary.
+//! What the crate promises, by feature, in one binary.
 
+mod pool;
 mod second_process;
 mod store_memory;
 mod store_property;

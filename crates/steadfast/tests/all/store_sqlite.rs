@@ -145,16 +145,15 @@ async fn fences_secrets_and_the_date_survive_a_reopening() {
     );
     assert!(insert(&store, 1).await.standing.fence > row.standing.fence);
 
+    store.register_secret(2026, [7; 32]).expect("a new secret");
     store
-        .register_secret("2026", [7; 32])
-        .expect("a new secret");
-    store
-        .register_secret("2026", [7; 32])
+        .register_secret(2026, [7; 32])
         .expect("the same again");
-    let taken = store.register_secret("2026", [8; 32]);
+    let taken = store.register_secret(2026, [8; 32]);
     assert!(matches!(taken, Err(SecretError::Taken)));
     let secrets = store.secrets().await.expect("secrets");
     assert_eq!(secrets.fingerprints.len(), 2, "the first stays readable");
+    assert_eq!(secrets.present().id(), 2026, "the last is the present one");
 }
 
 #[test]

@@ -1,0 +1,408 @@
+//! The admin address: liveness, readiness, and the operator's view of records.
+//!
+//! Loopback without a token, elsewhere only with one. A page that an operator's browser has open must not
+//! act here: requests for foreign host names are refused, and changes that come across sites.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use bytes::Bytes;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
+use serde_json::{Value, json};
+use steadfast::body::{Body, full};
+use steadfast::server::admission;
+use steadfast::server::operate::{self, NotDone};
+use steadfast::server::{Server, status};
+use steadfast::store::{Scan, StoreError};
+use steadfast_core::record::{OperationId, State, StoredAnswer};
+use subtle::ConstantTimeEq;
+
+use super::service::text;
+
+/// A body of an operator's act: an answer to give, in JSON.
+const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// Records of one page where the caller does not say.
+const PAGE: u32 = 100;
+/// Records of one page at most: each is read whole.
+const PAGE_MAX: u32 = 1000;
+
+/// The admin port. Cheap to clone.
+#[derive(Clone)]
+pub struct Admin {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    server: Server,
+    ready: AtomicBool,
+    token: Option<String>,
+    retention: Duration,
+    names: Vec<String>,
+}
+
+impl Admin {
+    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that an
+    /// operator settles.
+    pub fn new(
+        server: Server,
+        listen: std::net::SocketAddr,
+        token: Option<String>,
+        retention: Duration,
+    ) -> Admin {
+        let names = vec![listen.ip().to_string(), format!("[{}]", listen.ip())];
+        let ready = AtomicBool::new(true);
+        Admin {
+            inner: Arc::new(Inner {
+                server,
+                ready,
+                token,
+                retention,
+                names,
+            }),
+        }
+    }
+
+    /// Says from now on that no new requests are wanted.
+    pub fn drain(&self) {
+        self.inner.ready.store(false, Ordering::Release);
+    }
+
+    /// Answers one request.
+    pub async fn answer(&self, request: Request<Body>) -> Response<Body> {
+        let (parts, body) = request.into_parts();
+        match (parts.method.as_str(), parts.uri.path()) {
+            ("GET" | "HEAD", "/livez") => text(StatusCode::OK, "alive\n"),
+            ("GET" | "HEAD", "/readyz") if self.inner.ready.load(Ordering::Acquire) => {
+                text(StatusCode::OK, "ready\n")
+            }
+            ("GET" | "HEAD", "/readyz") => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            _ => match self.records(&parts, body).await {
+                Ok(response) => response,
+                Err(refused) => refused.into_response(),
+            },
+        }
+    }
+
+    async fn records(&self, parts: &Parts, body: Body) -> Result<Response<Body>, Refused> {
+        self.may_ask(parts)?;
+        let path = parts
+            .uri
+            .path()
+            .strip_prefix("/api/records")
+            .ok_or_else(not_found)?;
+        let path: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+        match (&parts.method, path.as_slice()) {
+            (&Method::GET, [""]) => self.list(&parts.uri).await,
+            (&Method::GET, [id]) => self.show(id).await,
+            (&Method::POST, [id, "resolve"]) => {
+                self.may_change(parts)?;
+                self.resolve(id, collect(body).await?).await
+            }
+            (&Method::POST, [id, "release"]) => {
+                self.may_change(parts)?;
+                self.release(id).await
+            }
+            (_, [_] | [_, "resolve" | "release"]) => Err(Refused(
+                StatusCode::METHOD_NOT_ALLOWED,
+                "Records are read with GET, and settled with POST to …/resolve or …/release."
+                    .into(),
+            )),
+            _ => Err(not_found()),
+        }
+    }
+
+    /// Nobody but the operator: by token where there is one, and never under a foreign host name, which
+    /// is how a page in a browser would come here.
+    fn may_ask(&self, parts: &Parts) -> Result<(), Refused> {
+        let host = host_name(&parts.headers);
+        let ours = |name: &str| {
+            ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+                || self.inner.names.iter().any(|n| n == name)
+        };
+        if !host.as_deref().is_some_and(ours) && self.inner.token.is_none() {
+            return Err(Refused(
+                StatusCode::FORBIDDEN,
+                "The admin address answers under its own name only. Ask it as localhost or by its address."
+                    .into(),
+            ));
+        }
+        let Some(token) = &self.inner.token else {
+            return Ok(());
+        };
+        let given = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
+        let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
+        if given.is_some_and(|given| given.ct_eq(token.as_bytes()).into()) {
+            return Ok(());
+        }
+        Err(Refused(
+            StatusCode::UNAUTHORIZED,
+            "Give the admin token: Authorization: Bearer … (admin_token in the configuration)."
+                .into(),
+        ))
+    }
+
+    /// Changes come from the operator's own tools or from a page of this very address.
+    fn may_change(&self, parts: &Parts) -> Result<(), Refused> {
+        let site = parts
+            .headers
+            .get("sec-fetch-site")
+            .map(HeaderValue::as_bytes);
+        let across = site.is_some_and(|site| site != b"same-origin" && site != b"none");
+        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
+        let origin = parts
+            .headers
+            .get(ORIGIN)
+            .and_then(|origin| origin.to_str().ok());
+        let foreign = origin
+            .is_some_and(|origin| origin.split_once("://").map(|(_, authority)| authority) != host);
+        if across || foreign || parts.headers.get_all(ORIGIN).iter().count() > 1 {
+            let why = "Changes are not taken from other sites. Use the command line, or a tool of your own.";
+            return Err(Refused(StatusCode::FORBIDDEN, why.into()));
+        }
+        Ok(())
+    }
+
+    async fn list(&self, uri: &Uri) -> Result<Response<Body>, Refused> {
+        let mut scan = Scan {
+            limit: PAGE,
+            ..Scan::default()
+        };
+        for (name, value) in query(uri.query().unwrap_or_default()) {
+            self.narrow(&mut scan, &name, &value).await?;
+        }
+        let page = self.inner.server.store().scan(scan).await.map_err(failed)?;
+        let rows: Vec<Value> = page.rows.iter().map(status::record).collect();
+        Ok(json_response(StatusCode::OK, &Value::Array(rows)))
+    }
+
+    async fn narrow(&self, scan: &mut Scan, name: &str, value: &str) -> Result<(), Refused> {
+        let wrong = |reason: String| Refused(StatusCode::BAD_REQUEST, reason);
+        match name {
+            "state" => {
+                let states = State::ALL.map(State::as_str).join(", ");
+                let known = State::parse(value);
+                scan.state = Some(known.ok_or_else(|| {
+                    wrong(format!(
+                        "state={value} is no state. The states are {states}."
+                    ))
+                })?);
+            }
+            "older_than" => {
+                let length = humantime::parse_duration(value).map_err(|_| {
+                    wrong(format!(
+                        "older_than={value} is no length. Write one with its unit, as 10m."
+                    ))
+                })?;
+                let now = self.inner.server.store().now().await.map_err(failed)?;
+                let before = now.unix_ms().saturating_sub(length.as_millis() as u64);
+                scan.updated_before = Some(steadfast_core::time::WallTime::from_unix_ms(before));
+            }
+            "limit" => {
+                let limit = value.parse().ok().filter(|n| (1..=PAGE_MAX).contains(n));
+                scan.limit = limit.ok_or_else(|| {
+                    wrong(format!(
+                        "limit={value} is not a whole number from 1 to {PAGE_MAX}."
+                    ))
+                })?;
+            }
+            other => {
+                return Err(wrong(format!(
+                    "{other} is no filter. The filters are state, older_than and limit."
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    async fn show(&self, id: &str) -> Result<Response<Body>, Refused> {
+        let row = self
+            .inner
+            .server
+            .store()
+            .by_id(parse_id(id)?)
+            .await
+            .map_err(failed)?;
+        let row = row.ok_or_else(not_found)?;
+        Ok(json_response(
+            StatusCode::OK,
+            &status::record_with_history(&row),
+        ))
+    }
+
+    async fn resolve(&self, id: &str, body: Bytes) -> Result<Response<Body>, Refused> {
+        let answer = read_answer(&body).map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
+        let (store, kept) = (self.inner.server.store(), self.inner.retention);
+        let done =
+            operate::resolve(&**store, parse_id(id)?, answer, "operator (admin)", kept).await;
+        settled(done)
+    }
+
+    async fn release(&self, id: &str) -> Result<Response<Body>, Refused> {
+        let (store, kept) = (self.inner.server.store(), self.inner.retention);
+        settled(operate::release(&**store, parse_id(id)?, "operator (admin)", kept).await)
+    }
+}
+
+fn settled(
+    done: Result<steadfast_core::record::Record, NotDone>,
+) -> Result<Response<Body>, Refused> {
+    match done {
+        Ok(row) => Ok(json_response(
+            StatusCode::OK,
+            &status::record_with_history(&row),
+        )),
+        Err(NotDone::Absent) => Err(not_found()),
+        Err(NotDone::Store(error)) => Err(failed(error)),
+        Err(refused) => Err(Refused(
+            StatusCode::CONFLICT,
+            sentence(&refused.to_string()),
+        )),
+    }
+}
+
+/// Reads `{"status":201,"headers":{},"body":JSON}` or, for other bodies, `body_base64`.
+pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
+    let shape = "Write {\"status\":201,\"headers\":{},\"body\":…} or \"body_base64\".";
+    let value: Value =
+        serde_json::from_slice(body).map_err(|e| format!("No JSON ({e}). {shape}"))?;
+    let Value::Object(members) = value else {
+        return Err(format!("Not an object. {shape}"));
+    };
+    let (mut status, mut headers, mut given) = (None, HeaderMap::new(), None);
+    for (name, value) in members {
+        match (name.as_str(), value) {
+            ("status", value) => {
+                let code = value.as_u64().and_then(|code| u16::try_from(code).ok());
+                let code = code.filter(|code| (200..=599).contains(code));
+                let code = code.and_then(|code| StatusCode::from_u16(code).ok());
+                status = Some(code.ok_or("status is not a whole number from 200 to 599.")?);
+            }
+            ("headers", Value::Object(fields)) => headers = read_headers(&fields)?,
+            ("body", value) if given.is_none() => {
+                headers
+                    .entry(CONTENT_TYPE)
+                    .or_insert_with(|| HeaderValue::from_static("application/json"));
+                given = Some(Bytes::from(value.to_string()));
+            }
+            ("body_base64", Value::String(text)) if given.is_none() => {
+                given =
+                    Some(Bytes::from(BASE64.decode(&text).map_err(
+                        |_| "body_base64 is not base64 (RFC 4648, padded).",
+                    )?));
+            }
+            (name, _) => return Err(format!("{name} does not belong here. {shape}")),
+        }
+    }
+    let status = status.ok_or_else(|| format!("There is no status. {shape}"))?;
+    Ok(steadfast_core::replay::kept(
+        status,
+        &headers,
+        given.unwrap_or_default(),
+    ))
+}
+
+fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    for (name, value) in fields {
+        let field = HeaderName::from_bytes(name.as_bytes());
+        let field = field.map_err(|_| format!("{name} is no header field's name."))?;
+        let values = match value {
+            Value::Array(values) => values.clone(),
+            one => vec![one.clone()],
+        };
+        for value in values {
+            let value = value
+                .as_str()
+                .and_then(|text| HeaderValue::from_str(text).ok());
+            headers.append(
+                &field,
+                value.ok_or_else(|| format!("The value of {name} is no field value."))?,
+            );
+        }
+    }
+    Ok(headers)
+}
+
+async fn collect(body: Body) -> Result<Bytes, Refused> {
+    admission::collect(body, BODY_MAX_BYTES)
+        .await
+        .map_err(|problem| Refused(problem.status, problem.detail))
+}
+
+fn parse_id(id: &str) -> Result<OperationId, Refused> {
+    OperationId::parse(id).ok_or_else(not_found)
+}
+
+fn query(query: &str) -> Vec<(String, String)> {
+    let decode = |part: &str| {
+        let spaced = part.replace('+', " ");
+        percent_encoding::percent_decode_str(&spaced)
+            .decode_utf8_lossy()
+            .into_owned()
+    };
+    let pairs = query.split('&').filter(|pair| !pair.is_empty());
+    pairs
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(name, value)| (decode(name), decode(value)))
+        .collect()
+}
+
+/// The name under which the request came, without its port; `None` where there is none or two.
+fn host_name(headers: &HeaderMap) -> Option<String> {
+    let mut lines = headers.get_all(HOST).iter();
+    let host = lines.next()?.to_str().ok()?.to_ascii_lowercase();
+    if lines.next().is_some() {
+        return None;
+    }
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
+        _ => host,
+    };
+    Some(name)
+}
+
+/// A refusal of the admin address: its status and why, with the next step.
+struct Refused(StatusCode, String);
+
+impl Refused {
+    fn into_response(self) -> Response<Body> {
+        json_response(
+            self.0,
+            &json!({ "status": self.0.as_u16(), "detail": self.1 }),
+        )
+    }
+}
+
+fn not_found() -> Refused {
+    let why = "There is no such thing here. Records are at /api/records and /api/records/{id}.";
+    Refused(StatusCode::NOT_FOUND, why.into())
+}
+
+fn failed(error: StoreError) -> Refused {
+    Refused(
+        StatusCode::SERVICE_UNAVAILABLE,
+        format!("{}.", sentence(&error.to_string())),
+    )
+}
+
+fn sentence(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(chars).collect()
+    })
+}
+
+fn json_response(status: StatusCode, value: &Value) -> Response<Body> {
+    let mut response = Response::new(full(value.to_string()));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,126 @@
+//! One connection, from its first byte to its close.
+
+use std::convert::Infallible;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::Poll;
+
+use http::header::{CONNECTION, HeaderValue};
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use tokio::net::TcpStream;
+use tokio::sync::watch;
+
+use super::body::{AnswerBody, RequestBody};
+use super::exchange::{Exchange, Turn};
+use super::gate::Gate;
+use super::{Front, Handler, Peer, Refuse};
+use crate::gateway::framing::MAX_FIELDS;
+
+/// Serves one connection until it is closed by either side or `draining` turns true.
+pub(super) async fn run<S: Handler>(
+    stream: TcpStream,
+    peer: SocketAddr,
+    front: Front<S>,
+    mut draining: watch::Receiver<bool>,
+) {
+    // An answer's last segment must not wait for the acknowledgement of the one before.
+    let _ = stream.set_nodelay(true);
+    let exchange = Arc::new(Exchange::default());
+    let gate = Gate::new(stream, Arc::clone(&exchange), front.limits);
+    let answering = Answering {
+        service: front.service,
+        refuse: front.refuse,
+        peer,
+        exchange,
+    };
+    let mut builder = http1::Builder::new();
+    // The gate's limits of time begin with a head's first byte; hyper's begin before it.
+    builder.header_read_timeout(None);
+    if front.limits.head.fields > MAX_FIELDS {
+        builder.max_headers(front.limits.head.fields);
+    }
+    let mut connection = builder.serve_connection(gate, answering);
+    let mut drain = pin!(draining.wait_for(|draining| *draining));
+    let mut asked = false;
+    let end = poll_fn(|cx| {
+        // First what has come: a request that was sent before the drain is answered.
+        let polled = connection.poll_without_shutdown(cx);
+        if polled.is_pending() && !asked && drain.as_mut().poll(cx).is_ready() {
+            asked = true;
+            Pin::new(&mut connection).graceful_shutdown();
+            return connection.poll_without_shutdown(cx);
+        }
+        polled
+    })
+    .await;
+    let gate = connection.into_parts().io;
+    match end {
+        Ok(()) => gate.close().await,
+        Err(error) => {
+            tracing::debug!(%error, "a connection was cut");
+            // A reset, so that a caller whose answer ends with the connection sees that it is cut.
+            let _ = gate.get_ref().set_zero_linger();
+        }
+    }
+}
+
+/// The service as hyper calls it: the caller's own, unless the gate refused the message.
+struct Answering<S> {
+    service: S,
+    refuse: Refuse,
+    peer: SocketAddr,
+    exchange: Arc<Exchange>,
+}
+
+type Answered<B> =
+    Pin<Box<dyn Future<Output = Result<Response<AnswerBody<B>>, Infallible>> + Send>>;
+
+impl<S: Handler> hyper::service::Service<Request<Incoming>> for Answering<S> {
+    type Response = Response<AnswerBody<S::Answer>>;
+    type Error = Infallible;
+    type Future = Answered<S::Answer>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let has_body = !hyper::body::Body::is_end_stream(request.body());
+        let turn = self.exchange.begin(has_body);
+        let exchange = Arc::clone(&self.exchange);
+        let mut request = request.map(|body| RequestBody::new(body, exchange));
+        request.extensions_mut().insert(Peer(self.peer));
+        Box::pin(answer(
+            self.service.clone().handle(request),
+            turn,
+            Arc::clone(&self.refuse),
+        ))
+    }
+}
+
+/// Waits for the service's answer, and gives the refusal in its place as soon as there is one. The
+/// service is first called by the first poll, so that a refused head never reaches it.
+async fn answer<B>(
+    service: impl Future<Output = Response<B>>,
+    turn: Turn,
+    refuse: Refuse,
+) -> Result<Response<AnswerBody<B>>, Infallible> {
+    let mut service = pin!(service);
+    let answered = poll_fn(|cx| match turn.refusal() {
+        Some(violation) => Poll::Ready(Err(violation)),
+        None => service.as_mut().poll(cx).map(Ok),
+    })
+    .await;
+    // hyper closes a connection whose request is not read; the caller is told before.
+    let closes = answered.is_err() || turn.exchange().body_open();
+    let mut response = match answered {
+        Ok(response) => response.map(|body| AnswerBody::of_service(body, turn)),
+        Err(violation) => refuse(&violation).map(|body| AnswerBody::of_refusal(body, turn)),
+    };
+    if closes {
+        response
+            .headers_mut()
+            .insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+    Ok(response)
+}

@@ -1,0 +1,135 @@
+//! Requests without a key: passed on once, streamed both ways.
+
+use http::{HeaderValue, Request, Response, StatusCode};
+use http_body_util::BodyExt;
+use steadfast::body::Body;
+use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd};
+use steadfast::clock;
+use steadfast::server::{problem, with_attempts};
+use steadfast_core::attempt::{AttemptEnd, Failure};
+use steadfast_core::deadline::Deadline;
+use steadfast_core::effect::Effect;
+use steadfast_core::fields::{strip_hop_of_answer, strip_ours_from_answer};
+use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::retry::{self, Decision, Facts, Reason};
+
+use super::upstream::{Upstream, answer_body};
+
+/// Passes `request` on, and its answer back.
+pub async fn forward(
+    upstream: &Upstream,
+    request: Request<Body>,
+    deadline: Deadline,
+) -> Response<Body> {
+    let method = request.method().clone();
+    let facts = Facts {
+        method: &method,
+        keyed: false,
+    };
+    let ready = match upstream.acquire(deadline).await {
+        Ok(ready) => ready,
+        Err(NeverSent { failure, .. }) => return problem(&refused(failure, facts, deadline)),
+    };
+    match upstream
+        .send(ready, request.map(request_body), deadline)
+        .await
+    {
+        SendEnd::Head { response, .. } => {
+            let mut response = response.map(answer_body);
+            strip_hop_of_answer(response.headers_mut());
+            strip_ours_from_answer(response.headers_mut());
+            with_attempts(response, 1)
+        }
+        SendEnd::Failed { failure, .. } => problem(&refused(failure, facts, deadline)),
+        SendEnd::CallerLeft { failure, detail } => {
+            let effect = if failure.never_sent() || method.is_safe() {
+                Effect::None
+            } else {
+                Effect::Unknown
+            };
+            problem(&Problem::new(Slug::BadRequest, detail).with_effect(effect))
+        }
+    }
+}
+
+/// A body on its way to the upstream: its failure is the caller's leaving.
+pub fn request_body(body: Body) -> RequestBody {
+    body.map_err(|_| CallerLeft {
+        detail: "The request body did not come to its end.".to_owned(),
+    })
+    .boxed_unsync()
+}
+
+/// What the caller of a keyless request is told of an attempt that brought no answer.
+fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
+    let left = deadline.remaining(clock::mono_now());
+    match retry::on_end(&AttemptEnd::Failed(failure), facts, left) {
+        Decision::GiveUp {
+            effect,
+            reason: Reason::Deadline,
+        } => {
+            let detail =
+                "The deadline passed before a whole answer came. Send it again with more time.";
+            Problem::new(Slug::DeadlineExceeded, detail).with_effect(effect)
+        }
+        Decision::GiveUp {
+            reason: Reason::NeverSent | Reason::IdentityRefused,
+            ..
+        } => {
+            let detail = format!(
+                "The upstream could not be reached ({}), so nothing was sent. Send it again.",
+                failure.slug()
+            );
+            Problem::new(Slug::UpstreamUnreachable, detail)
+        }
+        Decision::GiveUp { effect, .. } => {
+            let status = match failure {
+                Failure::ReadTimeout | Failure::Idle => StatusCode::GATEWAY_TIMEOUT,
+                _ => StatusCode::BAD_GATEWAY,
+            };
+            let detail = format!(
+                "The request was sent and no whole answer came ({}). Sending it again is safe.",
+                failure.slug()
+            );
+            Problem::new(Slug::UpstreamFailed, detail)
+                .with_effect(effect)
+                .with_status(status)
+        }
+        _ => {
+            let detail = format!(
+                "The request was sent and no whole answer came ({}), so it may have been executed. Look up \
+                 at the service itself whether it happened; with an Idempotency-Key it could have been \
+                 sent again safely.",
+                failure.slug()
+            );
+            Problem::new(Slug::OutcomeUnknown, detail).with_status(StatusCode::GATEWAY_TIMEOUT)
+        }
+    }
+}
+
+/// The fields that tell an upstream who called: appended to what a trusted peer said, else set anew.
+pub fn write_forwarded(headers: &mut http::HeaderMap, peer: std::net::IpAddr, trusted: bool) {
+    let earlier = headers
+        .get_all("x-forwarded-for")
+        .iter()
+        .filter_map(|line| line.to_str().ok())
+        .filter(|_| trusted)
+        .collect::<Vec<_>>()
+        .join(", ");
+    let value = if earlier.is_empty() {
+        peer.to_string()
+    } else {
+        format!("{earlier}, {peer}")
+    };
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        headers.insert("x-forwarded-for", value);
+    }
+    if !trusted || !headers.contains_key("x-forwarded-proto") {
+        headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));
+    }
+    let host = headers.get(http::header::HOST).cloned();
+    if let Some(host) = host.filter(|_| !trusted || !headers.contains_key("x-forwarded-host")) {
+        headers.insert("x-forwarded-host", host);
+    }
+    headers.append(http::header::VIA, HeaderValue::from_static("1.1 steadfast"));
+}

@@ -1,0 +1,315 @@
+//! A gateway from its start to its drained end.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use steadfast::body::Body;
+use steadfast::clock;
+use steadfast::server::{self, Limits as ServerLimits, Server, sweep};
+use steadfast::store::{Store, StoreError};
+use steadfast_core::fingerprint::FingerprintSecret;
+use steadfast_core::problem::{Problem, Slug};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::admin::Admin;
+use super::framing::Violation;
+use super::listen::{self, Front, Limits, Peer, RequestBody};
+use super::service::Gateway;
+use crate::settings::Settings;
+
+/// Between two rounds of the sweeper: what is due is seen within it.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// After a round that failed: a store that is down is not asked all the time.
+const SWEEP_AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// The gateway's two addresses, bound.
+#[derive(Debug)]
+pub struct Sockets {
+    data: TcpListener,
+    admin: TcpListener,
+}
+
+/// An address that cannot be bound.
+#[derive(Debug)]
+pub struct NotBound {
+    /// The setting.
+    pub setting: &'static str,
+    /// The address.
+    pub address: SocketAddr,
+    /// Why.
+    pub error: io::Error,
+}
+
+impl std::fmt::Display for NotBound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let NotBound {
+            setting,
+            address,
+            error,
+        } = self;
+        let next = match error.kind() {
+            io::ErrorKind::AddrInUse => {
+                "another process listens there; stop it or choose another port"
+            }
+            io::ErrorKind::PermissionDenied => "this user may not; choose a port above 1023",
+            io::ErrorKind::AddrNotAvailable => {
+                "this machine has no such address; choose one it has"
+            }
+            _ => "choose another address",
+        };
+        write!(
+            f,
+            "{setting} = \"{address}\": cannot listen there ({error}): {next}"
+        )
+    }
+}
+
+impl std::error::Error for NotBound {}
+
+impl Sockets {
+    /// Binds both addresses of `settings`.
+    pub async fn bind(settings: &Settings) -> Result<Sockets, NotBound> {
+        let data = bind("listen", settings.top.listen).await?;
+        let admin = bind("admin", settings.top.admin).await?;
+        Ok(Sockets { data, admin })
+    }
+
+    /// Where callers and operators connect, ports resolved.
+    pub fn addresses(&self) -> io::Result<(SocketAddr, SocketAddr)> {
+        Ok((self.data.local_addr()?, self.admin.local_addr()?))
+    }
+}
+
+async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener, NotBound> {
+    TcpListener::bind(address).await.map_err(|error| NotBound {
+        setting,
+        address,
+        error,
+    })
+}
+
+/// How a gateway ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Connections that were cut at the end of the drain.
+    pub cut: usize,
+    /// Keyed works that were stopped and written down as unknown.
+    pub stopped: usize,
+}
+
+/// The server side of `settings` over `store`.
+///
+/// # Errors
+/// Those of the store, and a configured secret that it does not know.
+pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Server, StoreError> {
+    let leases = settings
+        .routes
+        .iter()
+        .map(|route| route.policy.idempotency.lease);
+    let defaults = ServerLimits::default();
+    let lease = leases.min().unwrap_or(defaults.lease);
+    let server = Server::new(store, ServerLimits { lease, ..defaults }).await?;
+    with_secret(server, settings)
+}
+
+/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within `drain`,
+/// and what is left is written down as unknown.
+///
+/// # Errors
+/// Those of [`prepare`].
+pub async fn run(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    sockets: Sockets,
+    stop: impl Future<Output = ()>,
+) -> Result<Ended, StoreError> {
+    let server = prepare(settings, store).await?;
+    Ok(serve(settings, server, sockets, stop).await)
+}
+
+/// The same with a server that is prepared.
+pub async fn serve(
+    settings: &Settings,
+    server: Server,
+    sockets: Sockets,
+    stop: impl Future<Output = ()>,
+) -> Ended {
+    let gateway = Gateway::new(settings, server.clone());
+    let retention = settings
+        .routes
+        .iter()
+        .map(|route| route.policy.idempotency.retention)
+        .max();
+    let admin = Admin::new(
+        server.clone(),
+        settings.top.admin,
+        settings
+            .top
+            .admin_token
+            .as_ref()
+            .map(|token| token.expose().to_owned()),
+        retention.unwrap_or(Duration::from_secs(24 * 3600)),
+    );
+    let sweeper = tokio::spawn(sweep_on(server.clone()));
+    let limits = Limits {
+        drain: settings.top.drain,
+        ..Limits::default()
+    };
+    let (end_admin, admin_ends) = watch::channel(false);
+    let admin_limits = Limits {
+        drain: Duration::from_secs(1),
+        ..limits
+    };
+    let operators = tokio::spawn({
+        let front = front(admin_service(admin.clone()), admin_limits);
+        let mut ends = admin_ends;
+        async move {
+            listen::serve(sockets.admin, front, async move {
+                let _ = ends.wait_for(|ended| *ended).await;
+            })
+            .await
+        }
+    });
+    let announced = async {
+        stop.await;
+        admin.drain();
+    };
+    let began = Arc::new(std::sync::OnceLock::new());
+    let drained = {
+        let began = Arc::clone(&began);
+        let stop = async move {
+            announced.await;
+            let _ = began.set(clock::mono_now());
+        };
+        listen::serve(sockets.data, front(data_service(gateway), limits), stop).await
+    };
+    // Works whose callers left go on past the last connection, within the same bound.
+    let spent = began
+        .get()
+        .map_or(Duration::ZERO, |began| clock::mono_now().since(*began));
+    let stopped = server.drain(settings.top.drain.saturating_sub(spent)).await;
+    sweeper.abort();
+    end_admin.send_replace(true);
+    let _ = operators.await;
+    Ended {
+        cut: drained.cut,
+        stopped,
+    }
+}
+
+/// The configured fingerprint secret, which the store has to know: a record made with one that it does
+/// not know could not be compared later.
+fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError> {
+    let Some(secret) = &settings.top.secret else {
+        return Ok(server);
+    };
+    let (id, _) = FingerprintSecret::of_text(secret.expose());
+    server.with_secret(id).ok_or_else(|| {
+        StoreError::Unavailable(
+            "it does not know the configured `secret`; make it known with `steadfast store migrate \
+             --config FILE`"
+                .to_owned(),
+        )
+    })
+}
+
+fn front<S>(service: S, limits: Limits) -> Front<S> {
+    Front {
+        service,
+        refuse: Arc::new(refuse),
+        limits,
+    }
+}
+
+/// What a caller is told whose bytes are not sound HTTP.
+fn refuse(violation: &Violation) -> Response<Bytes> {
+    let problem = Problem::new(Slug::BadRequest, violation.to_string());
+    let mut response = Response::new(Bytes::from(problem.body()));
+    *response.status_mut() = problem.status;
+    *response.headers_mut() = problem.headers();
+    response
+}
+
+type Answering<F> = Result<F, Infallible>;
+
+fn data_service(
+    gateway: Gateway,
+) -> impl tower::Service<
+    Request<RequestBody>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future: Send,
+> + Clone
++ Send
++ Unpin
++ 'static {
+    tower::service_fn(move |request: Request<RequestBody>| {
+        let gateway = gateway.clone();
+        async move {
+            let peer = peer(&request);
+            let answer: Answering<Response<Body>> =
+                Ok(gateway.answer(request.map(Body::new), peer).await);
+            answer
+        }
+    })
+}
+
+fn admin_service(
+    admin: Admin,
+) -> impl tower::Service<
+    Request<RequestBody>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future: Send,
+> + Clone
++ Send
++ Unpin
++ 'static {
+    tower::service_fn(move |request: Request<RequestBody>| {
+        let admin = admin.clone();
+        async move {
+            let answer: Answering<Response<Body>> = Ok(admin.answer(request.map(Body::new)).await);
+            answer
+        }
+    })
+}
+
+fn peer(request: &Request<RequestBody>) -> std::net::IpAddr {
+    let peer = request.extensions().get::<Peer>();
+    peer.map_or(
+        std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
+        |peer| peer.0.ip(),
+    )
+}
+
+/// Sweeps until it is stopped, and says what an operator has to know.
+async fn sweep_on(server: Server) {
+    let mut stopped_before = false;
+    loop {
+        let pause = match sweep(&server).await {
+            Ok(server::Swept { more: true, .. }) => Duration::ZERO,
+            Ok(swept) => {
+                if swept.expiry_stopped && !stopped_before {
+                    tracing::error!(
+                        "expiry stands still: the store's clock has run ahead of this machine's \
+                         monotonic clock; check the time, then restart to accept it"
+                    );
+                }
+                stopped_before = swept.expiry_stopped;
+                SWEEP_EVERY
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the sweeper could not work; it tries again");
+                SWEEP_AFTER_FAILURE
+            }
+        };
+        clock::sleep(pause).await;
+    }
+}

@@ -1,0 +1,315 @@
+//! One request through the gateway, in the order of checks of keyed.md.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use steadfast::body::{Body, full};
+use steadfast::client::pool::Pool;
+use steadfast::clock;
+use steadfast::server::{Call, Principal, Server, admission, problem, status};
+use steadfast_core::deadline::{
+    Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, Told, read_grpc, read_ms,
+};
+use steadfast_core::effect::Effect;
+use steadfast_core::fields::{strip_hop, strip_ours_from_request};
+use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
+use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::record::OperationId;
+
+use super::proxy;
+use super::route::{PathError, RequestPath};
+use super::upstream::Upstream;
+use crate::settings::Settings;
+use crate::settings::peers::TrustedPeers;
+use crate::settings::routes::Route;
+
+/// Where the state of an operation is asked.
+const OPERATIONS: &str = "/.steadfast/operations/";
+
+/// Paths under it are the gateway's own; none is passed on.
+const OURS: &str = "/.steadfast/";
+
+/// The data port: routes, and the server side that they share. Cheap to clone.
+#[derive(Clone)]
+pub struct Gateway {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    routes: Vec<(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool)>,
+    trusted: TrustedPeers,
+    guarded: Vec<HeaderName>,
+    server: Server,
+}
+
+impl Gateway {
+    /// The gateway of these settings over `server`. Routes to one upstream with the same pool settings
+    /// share its connections.
+    pub fn new(settings: &Settings, server: Server) -> Gateway {
+        let mut pools: Vec<(steadfast::client::pool::PoolSettings, Pool)> = Vec::new();
+        let mut routes = Vec::new();
+        for route in &settings.routes {
+            let known = pools.iter().find(|(settings, _)| *settings == route.pool);
+            let pool = match known {
+                Some((_, pool)) => pool.clone(),
+                None => {
+                    let pool = Pool::new(route.pool);
+                    pools.push((route.pool, pool.clone()));
+                    pool
+                }
+            };
+            routes.push((route.clone(), Arc::new(route.policy.clone()), pool));
+        }
+        let guarded = settings
+            .routes
+            .iter()
+            .filter_map(|route| route.principal.guarded_field());
+        let guarded = guarded.cloned().collect();
+        let trusted = settings.top.trusted_peers.clone();
+        Gateway {
+            inner: Arc::new(Inner {
+                routes,
+                trusted,
+                guarded,
+                server,
+            }),
+        }
+    }
+
+    /// Answers one request from `peer`.
+    pub async fn answer(&self, request: Request<Body>, peer: IpAddr) -> Response<Body> {
+        match self.checked(request, peer).await {
+            Ok(response) => response,
+            Err(refused) => problem(&refused),
+        }
+    }
+
+    async fn checked(
+        &self,
+        request: Request<Body>,
+        peer: IpAddr,
+    ) -> Result<Response<Body>, Problem> {
+        let received = clock::mono_now();
+        let (mut parts, body) = request.into_parts();
+        let path = parts.uri.path();
+        if path.starts_with(OURS) {
+            return self.status(&parts, peer).await;
+        }
+        let path = RequestPath::parse(path).map_err(bad_path)?;
+        let (route, policy, pool) = self.route(&path, &parts.method)?;
+        let told = told_deadline(&parts.headers);
+        if told.is_some_and(|left| left.is_zero()) {
+            let detail = "The caller's deadline has passed already, so nothing was done. Send it again with \
+                          more time.";
+            return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
+        }
+        let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
+        let deadline = Deadline::after(received, limit);
+        let trusted = self.inner.trusted.trusts(peer);
+        let takes_trailers = takes_trailers(&parts.headers);
+        strip_hop(&mut parts.headers).map_err(|nominated| {
+            let detail = format!(
+                "The field Connection names {}, which must reach the upstream. Send it without.",
+                nominated.0
+            );
+            Problem::new(Slug::BadRequest, detail)
+        })?;
+        if takes_trailers {
+            parts
+                .headers
+                .insert(http::header::TE, HeaderValue::from_static("trailers"));
+        }
+        let attempt = if trusted {
+            admission::attempt_of(&parts.headers)
+        } else {
+            1
+        };
+        strip_ours_from_request(&mut parts.headers, trusted);
+        let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
+        let principal = match key {
+            Some(_) => Some(self.principal(&route.principal, &parts.headers, trusted)?),
+            None => None,
+        };
+        self.strip_principal_fields(&mut parts.headers, trusted);
+        proxy::write_forwarded(&mut parts.headers, peer, trusted);
+        let upstream = Upstream {
+            pool: pool.clone(),
+            target: route.to.clone(),
+            policy: Arc::clone(policy),
+            incoming_attempt: attempt,
+        };
+        let (Some(key), Some(principal)) = (key, principal) else {
+            let request = Request::from_parts(parts, body);
+            return Ok(proxy::forward(&upstream, request, deadline).await);
+        };
+        let left = deadline.remaining(clock::mono_now());
+        let body = match clock::within(left, admission::collect(body, policy.body_limit)).await {
+            Ok(body) => body?,
+            Err(clock::Elapsed) => {
+                let detail = "The deadline passed before the request body had come, so nothing was sent. \
+                              Send the same request with the same key and more time.";
+                return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
+            }
+        };
+        let target = parts
+            .uri
+            .path_and_query()
+            .map_or("/", |target| target.as_str())
+            .to_owned();
+        let policy = Arc::clone(policy);
+        let call = Call {
+            parts,
+            target,
+            body,
+            key,
+            principal,
+            policy,
+            deadline,
+        };
+        Ok(self.inner.server.call(call, upstream).await)
+    }
+
+    fn route(
+        &self,
+        path: &RequestPath,
+        method: &Method,
+    ) -> Result<&(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool), Problem> {
+        let found = self
+            .inner
+            .routes
+            .iter()
+            .find(|(route, _, _)| route.path.matches(path) && route.methods.contains(method));
+        found.ok_or_else(|| {
+            let detail = format!(
+                "No route takes {method} on this path. Correct the request, or add a [[route]] to the \
+                 gateway's configuration."
+            );
+            Problem::new(Slug::NoRoute, detail)
+        })
+    }
+
+    fn principal(
+        &self,
+        rule: &PrincipalRule,
+        headers: &HeaderMap,
+        peer_is_trusted: bool,
+    ) -> Result<Principal, Problem> {
+        let found = rule
+            .evaluate(headers, peer_is_trusted)
+            .map_err(unknown_principal)?;
+        let (kind, value) = match found {
+            principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
+            principal::Principal::Proven { kind, value } => (kind, value),
+        };
+        Ok(Principal {
+            rule: rule.to_string(),
+            kind,
+            value: value.into(),
+        })
+    }
+
+    /// Fields that name principals, on whatever route, pass from trusted peers only.
+    fn strip_principal_fields(&self, headers: &mut HeaderMap, trusted: bool) {
+        if !trusted {
+            for name in &self.inner.guarded {
+                headers.remove(name);
+            }
+        }
+    }
+
+    /// The status address: one's own operations only, by the rule that the record was made under. A
+    /// missing and a foreign one are told apart by nothing.
+    async fn status(&self, parts: &Parts, peer: IpAddr) -> Result<Response<Body>, Problem> {
+        let rest = parts
+            .uri
+            .path()
+            .strip_prefix(OPERATIONS)
+            .unwrap_or_default();
+        let (id, wants_answer) = match rest.strip_suffix("/response") {
+            Some(id) => (id, true),
+            None => (rest, false),
+        };
+        let not_found = || {
+            let detail =
+                "There is no such operation of this caller. Check the address and the credentials.";
+            Problem::new(Slug::OperationNotFound, detail)
+        };
+        let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
+        let id = id.ok_or_else(not_found)?;
+        let row = self.inner.server.store().by_id(id).await.map_err(|_| {
+            let detail = "The record store gave no answer. Ask again.";
+            Problem::new(Slug::StoreUnavailable, detail)
+        })?;
+        let row = row.ok_or_else(not_found)?;
+        let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
+        let asks = self
+            .principal(&rule, &parts.headers, self.inner.trusted.trusts(peer))
+            .map_err(|_| not_found())?;
+        if self.inner.server.tenant(&asks) != row.tenant {
+            return Err(not_found());
+        }
+        Ok(if wants_answer {
+            status::answer(&row)
+        } else {
+            status::response(&row)
+        })
+    }
+}
+
+fn bad_path(error: PathError) -> Problem {
+    Problem::new(Slug::BadRequest, error.to_string())
+}
+
+fn unknown_principal(error: PrincipalError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        PrincipalError::UntrustedPeer => {
+            Problem::new(Slug::PrincipalUnknown, detail).with_status(StatusCode::FORBIDDEN)
+        }
+        PrincipalError::Repeated(_) => Problem::new(Slug::BadRequest, detail),
+        PrincipalError::CookieOnly | PrincipalError::Absent(_) => {
+            Problem::new(Slug::PrincipalUnknown, detail)
+        }
+    }
+}
+
+/// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
+fn told_deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
+    let of = |name: &str, read: fn(&[u8]) -> Told| {
+        headers
+            .get_all(name)
+            .iter()
+            .filter_map(move |value| match read(value.as_bytes()) {
+                Told::Remaining(left) => Some(left),
+                Told::Malformed => None,
+            })
+    };
+    of(REQUEST_TIMEOUT_MS, read_ms)
+        .chain(of(ENVOY_EXPECTED_MS, read_ms))
+        .chain(of(GRPC_TIMEOUT, read_grpc))
+        .min()
+}
+
+fn takes_trailers(headers: &HeaderMap) -> bool {
+    let members = headers
+        .get_all(http::header::TE)
+        .iter()
+        .filter_map(|line| line.to_str().ok());
+    members
+        .flat_map(|line| line.split(','))
+        .any(|m| m.trim().eq_ignore_ascii_case("trailers"))
+}
+
+/// A small answer in plain text.
+pub fn text(status: StatusCode, text: &str) -> Response<Body> {
+    let mut response = Response::new(full(text.to_owned()));
+    *response.status_mut() = status;
+    let plain = HeaderValue::from_static("text/plain; charset=utf-8");
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, plain);
+    response
+}

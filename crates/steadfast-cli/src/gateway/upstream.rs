@@ -1,0 +1,128 @@
+//! One route's upstream as a way to an effect: the pool's two calls, and what is written on the way out.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use http::{Request, Uri};
+use steadfast::body::{Body, Cut, full};
+use steadfast::client::Target;
+use steadfast::client::pool::{NeverSent, Pool, Ready, RequestBody, Reuse, SendEnd, UpstreamBody};
+use steadfast::clock;
+use steadfast::server::{Execute, Executed, Failed};
+use steadfast_core::deadline::{
+    Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, travels, write_grpc,
+};
+use steadfast_core::policy::RoutePolicy;
+
+/// The attempt count, to the upstream.
+const ATTEMPT: HeaderName = HeaderName::from_static("steadfast-attempt");
+
+/// Everything that one request needs of its route's upstream.
+#[derive(Clone)]
+pub struct Upstream {
+    /// The connections.
+    pub pool: Pool,
+    /// Where to.
+    pub target: Target,
+    /// The route's rules.
+    pub policy: Arc<RoutePolicy>,
+    /// The attempt count that a trusted caller sent; one otherwise.
+    pub incoming_attempt: u32,
+}
+
+impl Upstream {
+    /// A connection, made where none is at hand. Nothing is sent.
+    ///
+    /// Every method takes only a connection that was idle for a moment: a request has one attempt, so
+    /// a stale connection could not be made good.
+    pub async fn acquire(&self, deadline: Deadline) -> Result<Ready, NeverSent> {
+        self.pool
+            .acquire(&self.target, Reuse::Unsafe, &self.policy.timeouts, deadline)
+            .await
+    }
+
+    /// Sends once over `ready`.
+    pub async fn send(
+        &self,
+        ready: Ready,
+        mut request: Request<RequestBody>,
+        deadline: Deadline,
+    ) -> SendEnd {
+        self.write_hop_fields(request.headers_mut(), deadline);
+        *request.uri_mut() = origin_form(request.uri());
+        ready.send(request, &self.policy.timeouts, deadline).await
+    }
+
+    /// The fields of the next hop: what remains of the deadline for this attempt, and its number.
+    fn write_hop_fields(&self, headers: &mut HeaderMap, deadline: Deadline) {
+        let left = deadline
+            .remaining(clock::mono_now())
+            .min(self.policy.timeouts.attempt);
+        let ms = travels(left, self.policy.margin).unwrap_or(1);
+        headers.insert(REQUEST_TIMEOUT_MS, HeaderValue::from(ms));
+        if headers.contains_key(ENVOY_EXPECTED_MS) {
+            headers.insert(ENVOY_EXPECTED_MS, HeaderValue::from(ms));
+        }
+        if headers.contains_key(GRPC_TIMEOUT)
+            && let Ok(value) = HeaderValue::from_str(&write_grpc(ms))
+        {
+            headers.insert(GRPC_TIMEOUT, value);
+        }
+        headers.insert(ATTEMPT, HeaderValue::from(self.incoming_attempt));
+        // 100-continue is between two hops: ours has the body already, or asks for it itself.
+        headers.remove(header::EXPECT);
+    }
+}
+
+/// The target as an origin takes it: path and query as they came.
+fn origin_form(uri: &Uri) -> Uri {
+    match uri.path_and_query() {
+        Some(path) => Uri::from(path.clone()),
+        None => Uri::from_static("/"),
+    }
+}
+
+impl Execute for Upstream {
+    type Ready = Ready;
+
+    fn at_hand(&self) -> Option<Ready> {
+        self.pool.idle(&self.target, Reuse::Unsafe)
+    }
+
+    async fn prepare(&self, deadline: Deadline) -> Result<Ready, Failed> {
+        self.acquire(deadline)
+            .await
+            .map_err(|NeverSent { failure, detail }| Failed { failure, detail })
+    }
+
+    async fn run(
+        &self,
+        ready: Ready,
+        request: Request<Bytes>,
+        deadline: Deadline,
+    ) -> Result<Executed, Failed> {
+        let (mut parts, body) = request.into_parts();
+        // The whole body is in hand, so its length is ours to say.
+        parts.headers.remove(header::CONTENT_LENGTH);
+        let request = Request::from_parts(parts, super::proxy::request_body(full(body)));
+        match self.send(ready, request, deadline).await {
+            SendEnd::Head {
+                response,
+                request_written,
+            } => Ok(Executed {
+                response: response.map(answer_body),
+                request_written,
+            }),
+            SendEnd::Failed { failure, detail } | SendEnd::CallerLeft { failure, detail } => {
+                Err(Failed { failure, detail })
+            }
+        }
+    }
+}
+
+/// An upstream's body as one that says how it was cut.
+pub fn answer_body(body: UpstreamBody) -> Body {
+    use http_body_util::BodyExt;
+    Body::new(body.map_err(|error| Cut(error.failure())))
+}

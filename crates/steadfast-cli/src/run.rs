@@ -1,0 +1,93 @@
+//! From what was typed to an exit code.
+
+use std::ffi::OsString;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+use crate::commands;
+use crate::settings::environment::Environment;
+
+/// How a command ended (contract, "Exit codes").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Done.
+    Done = 0,
+    /// A check failed, or an act was refused.
+    Failed = 1,
+    /// The command line is wrong.
+    Usage = 2,
+    /// The configuration is wrong.
+    Configuration = 3,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Runs the program with these arguments, the first of them its own name. Nothing is coloured, so
+/// `NO_COLOR` has nothing to switch off.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version go to standard output and are no failure; when nobody reads them,
+            // there is nobody to tell.
+            let _ = error.print();
+            return match error.use_stderr() {
+                true => Exit::Usage.into(),
+                false => Exit::Done.into(),
+            };
+        }
+    };
+    log_to_stderr();
+    let environment = Environment::of_process();
+    // Not locked: the gateway's log is written to standard error by other threads.
+    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let ended = match &arguments.command {
+        Command::Config(command) => {
+            commands::config::run(command, &environment, &mut out, &mut err)
+        }
+        Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
+        Command::Keys(command) => {
+            let mut console = commands::keys::Console {
+                out: &mut out,
+                err: &mut err,
+            };
+            commands::keys::run(command, &environment, &mut console)
+        }
+        Command::Store(command) => commands::store::run(command, &environment, &mut out, &mut err),
+    };
+    let ended = ended.and_then(|exit| out.flush().map(|()| exit));
+    ended
+        .unwrap_or_else(|error| unwritten(&error, &mut err))
+        .into()
+}
+
+/// The result could not be written. A reader that has seen enough (`| head`) is no failure.
+fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
+    if error.kind() == io::ErrorKind::BrokenPipe {
+        return Exit::Done;
+    }
+    // When standard error is gone, too, only the exit code is left to tell.
+    let _ = writeln!(
+        err,
+        "error: the result cannot be written: {error}; free some space or name another place."
+    );
+    Exit::Failed
+}
+
+/// What happens while a command works is told on standard error: warnings and errors, and what an
+/// operator did.
+fn log_to_stderr() {
+    let log = tracing_subscriber::fmt()
+        .with_writer(io::stderr)
+        .with_ansi(false)
+        .with_target(false);
+    // A second start in one process keeps the first log.
+    let _ = log.with_max_level(tracing::Level::INFO).try_init();
+}

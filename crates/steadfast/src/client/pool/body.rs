@@ -1,0 +1,219 @@
+//! An answer's body: each chunk within the idle limit, the whole before the deadline.
+//!
+//! The connection moves only while the body is polled. At the whole end it goes back to the pool,
+//! if the request was written whole, both sides keep it and nothing is left on it. A body that is
+//! dropped before closes its connection; it is never drained.
+
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::{Response, Version};
+use http_body::{Body, Frame, SizeHint};
+use hyper::body::Incoming;
+use steadfast_core::attempt::Failure;
+use steadfast_core::deadline::Deadline;
+use steadfast_core::time::MonoTime;
+
+use super::connection::Link;
+use super::host::Slot;
+use crate::clock::{self, Timer};
+
+/// Why a body did not come whole. What its bytes so far said is not known to be the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyError {
+    /// No chunk came within the idle limit.
+    Idle,
+    /// It ended before its announced end or last chunk, or its framing was broken.
+    Truncated,
+    /// The operation's deadline came before the end.
+    Deadline,
+}
+
+impl BodyError {
+    /// The evidence of the attempt. A deadline cuts the body, so it reads as one cut.
+    pub fn failure(self) -> Failure {
+        match self {
+            BodyError::Idle => Failure::Idle,
+            BodyError::Truncated | BodyError::Deadline => Failure::Truncated,
+        }
+    }
+}
+
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Failure {
+        error.failure()
+    }
+}
+
+impl fmt::Display for BodyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            BodyError::Idle => "the answer's body paused for longer than the idle limit",
+            BodyError::Truncated => "the answer's body ended before its announced end",
+            BodyError::Deadline => "the deadline came before the answer's body had ended",
+        })
+    }
+}
+
+impl Error for BodyError {}
+
+/// The body of an upstream's answer.
+///
+/// A body without announced length ends with the connection (RFC 9112, 6.3, rule 8): a clean end
+/// counts as whole, since a peer that was cut off cleanly cannot be told from one that was done; a
+/// reset does not.
+#[derive(Debug)]
+pub struct UpstreamBody {
+    incoming: Incoming,
+    /// Both gone once the body has ended, either way.
+    carried: Option<(Link, Slot)>,
+    /// Bytes that are still to come, where a length was announced.
+    left: Option<u64>,
+    idle: Duration,
+    deadline: Deadline,
+    /// Since when a chunk is being waited for. Time in which nobody asked is not the upstream's.
+    waiting_since: Option<MonoTime>,
+    timer: Option<Timer>,
+    may_rest: bool,
+}
+
+impl UpstreamBody {
+    /// Splits `response`; its body is read from `link`.
+    pub(super) fn of(
+        mut response: Response<Incoming>,
+        carried: (Link, Slot),
+        idle: Duration,
+        deadline: Deadline,
+    ) -> Response<UpstreamBody> {
+        // With two framings the chunks count and the length goes; what follows on such a connection
+        // is not trusted (RFC 9112, 6.3, rule 3).
+        let headers = response.headers_mut();
+        let chunked = headers.contains_key(TRANSFER_ENCODING);
+        let ambiguous = chunked && headers.remove(CONTENT_LENGTH).is_some();
+        // An HTTP/1.0 peer gets each request on a new connection: on one it has answered, a body of
+        // unknown length could not be framed.
+        let may_rest = response.version() == Version::HTTP_11 && !ambiguous;
+        response.map(|incoming| UpstreamBody {
+            left: incoming.size_hint().exact(),
+            incoming,
+            carried: Some(carried),
+            idle,
+            deadline,
+            waiting_since: None,
+            timer: None,
+            may_rest,
+        })
+    }
+
+    /// Gives the connection back, or closes it, where nothing is left to come.
+    pub(super) fn settle_if_ended(&mut self, cx: &mut Context<'_>) {
+        if self.incoming.is_end_stream() {
+            self.settle(cx);
+        }
+    }
+
+    fn settle(&mut self, cx: &mut Context<'_>) {
+        let Some((mut link, slot)) = self.carried.take() else {
+            return;
+        };
+        // hyper finds out here whether bytes are left, and whether it can carry another.
+        link.drive(cx);
+        if self.may_rest && link.may_carry_another() {
+            slot.lay_down(link, clock::mono_now());
+        }
+    }
+
+    fn end(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        self.carried = None;
+        self.may_rest = false;
+        Poll::Ready(Some(Err(error)))
+    }
+
+    fn took(&mut self, frame: &Frame<Bytes>) {
+        self.waiting_since = None;
+        if let (Some(left), Some(data)) = (&mut self.left, frame.data_ref()) {
+            *left = left.saturating_sub(data.len() as u64);
+        }
+    }
+
+    /// The next frame that hyper has, moving the connection as needed.
+    fn poll_incoming(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
+            return Poll::Ready(frame);
+        }
+        if let Some((link, _)) = &mut self.carried {
+            link.drive(cx);
+        }
+        Pin::new(&mut self.incoming).poll_frame(cx)
+    }
+
+    fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
+        let since = *self.waiting_since.get_or_insert_with(clock::mono_now);
+        let (idle_ends, ends) = (since.plus(self.idle), self.deadline.ends());
+        let first = idle_ends.min(ends);
+        let timer = self.timer.get_or_insert_with(|| Timer::at(first));
+        timer.set(first);
+        timer.poll_rung(cx).map(|()| match ends <= idle_ends {
+            true => BodyError::Deadline,
+            false => BodyError::Idle,
+        })
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let this = self.get_mut();
+        if this.carried.is_none() {
+            return Poll::Ready(None);
+        }
+        if this.deadline.is_spent(clock::mono_now()) {
+            return this.end(BodyError::Deadline);
+        }
+        match this.poll_incoming(cx) {
+            Poll::Ready(Some(Ok(frame))) => {
+                this.took(&frame);
+                // A reader that sees the end announced asks for no more, so it is settled now.
+                this.settle_if_ended(cx);
+                Poll::Ready(Some(Ok(frame)))
+            }
+            // Whatever the reason: what came is not the whole body.
+            Poll::Ready(Some(Err(_))) => this.end(BodyError::Truncated),
+            Poll::Ready(None) if this.left.is_some_and(|left| left > 0) => {
+                this.end(BodyError::Truncated)
+            }
+            Poll::Ready(None) => {
+                this.settle(cx);
+                Poll::Ready(None)
+            }
+            Poll::Pending => match this.poll_limits(cx) {
+                Poll::Ready(error) => this.end(error),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.carried.is_none()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match self.carried {
+            Some(_) => self.incoming.size_hint(),
+            None => SizeHint::with_exact(0),
+        }
+    }
+}

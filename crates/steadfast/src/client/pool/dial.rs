@@ -1,0 +1,89 @@
+//! From a target to a connected socket: ask for its addresses, then try them in turn.
+//!
+//! Nothing is written here, so every failure is a proof that nothing was sent.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use steadfast_core::attempt::Failure;
+use steadfast_core::deadline::Deadline;
+use steadfast_core::timeouts::Timeouts;
+use tokio::net::{TcpStream, lookup_host};
+
+use super::NeverSent;
+use super::connection::Link;
+use crate::client::Target;
+use crate::clock::{self, Elapsed};
+
+/// Addresses tried per connection at most: more than any service has of one name, and still an end.
+const MAX_ADDRESSES: usize = 16;
+
+/// A connection to the first address that takes one, before `ends`.
+pub(super) async fn dial(
+    target: &Target,
+    timeouts: &Timeouts,
+    ends: Deadline,
+) -> Result<Link, NeverSent> {
+    let mut last = None;
+    for address in addresses(target, timeouts, ends).await? {
+        let limit = share(timeouts.connect, ends);
+        if limit.is_zero() {
+            break;
+        }
+        match clock::within(limit, connect(address)).await {
+            Ok(Ok(link)) => return Ok(link),
+            Ok(Err(why)) => last = Some(why),
+            Err(Elapsed) => {
+                last = Some(format!("no connection to {address} within {limit:?}"));
+            }
+        }
+    }
+    let why = last.unwrap_or_else(|| "no time was left to connect".to_owned());
+    let next = "check that the service runs and that the target's port is its own";
+    Err(NeverSent {
+        failure: Failure::Connect,
+        detail: format!("{target}: {why}; {next}"),
+    })
+}
+
+async fn connect(address: SocketAddr) -> Result<Link, String> {
+    let told = |error: std::io::Error| format!("{address} took no connection ({error})");
+    let tcp = TcpStream::connect(address).await.map_err(told)?;
+    // A request is written in one piece, so waiting to fill a segment only delays it.
+    tcp.set_nodelay(true).map_err(told)?;
+    let refused = |error: hyper::Error| format!("{address} could not be used ({error})");
+    Link::over(tcp, address).await.map_err(refused)
+}
+
+async fn addresses(
+    target: &Target,
+    timeouts: &Timeouts,
+    ends: Deadline,
+) -> Result<Vec<SocketAddr>, NeverSent> {
+    if let Some(address) = target.address() {
+        return Ok(vec![SocketAddr::new(address, target.port())]);
+    }
+    let refused = |why: String| NeverSent {
+        failure: Failure::Resolve,
+        detail: format!("{target}: {why}; check the target's name and this machine's resolver"),
+    };
+    let limit = share(timeouts.resolve, ends);
+    match clock::within(limit, lookup_host((target.host(), target.port()))).await {
+        Err(Elapsed) => Err(refused(format!(
+            "its name did not resolve within {limit:?}"
+        ))),
+        Ok(Err(error)) => Err(refused(format!("its name did not resolve ({error})"))),
+        Ok(Ok(found)) => {
+            let found: Vec<SocketAddr> = found.take(MAX_ADDRESSES).collect();
+            match found.is_empty() {
+                true => Err(refused("its name has no address".to_owned())),
+                false => Ok(found),
+            }
+        }
+    }
+}
+
+/// `limit`, or what is left until `ends` where that is less.
+pub(super) fn share(limit: Duration, ends: Deadline) -> Duration {
+    limit.min(ends.remaining(clock::mono_now()))
+}

@@ -1,0 +1,98 @@
+//! The way to an effect: what the server layer asks of whoever performs it.
+//!
+//! Two implementations earn the trait its place: a tower service, for which the call itself is the
+//! dispatch, and the gateway's upstream, for which a connection comes first.
+
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{Request, Response};
+use steadfast_core::attempt::Failure;
+use steadfast_core::deadline::Deadline;
+use tower::{Service, ServiceExt};
+
+use crate::body::{Body, BoxError, full};
+
+/// An attempt that brought no whole answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failed {
+    /// In which phase, as evidence.
+    pub failure: Failure,
+    /// What was seen, for the record's history. No body, key or credential.
+    pub detail: String,
+}
+
+/// An answer's head, with its body to be read.
+pub struct Executed {
+    /// The answer. Its body says by [`crate::body::Cut`] how it was cut.
+    pub response: Response<Body>,
+    /// All bytes of the request had been written when the answer came.
+    pub request_written: bool,
+}
+
+/// Performs one operation, at most once per [`Execute::run`].
+pub trait Execute: Clone + Send + Sync + 'static {
+    /// What must be in hand before the dispatch mark is written, such as a connection. Dropped unused
+    /// when the mark comes to nothing.
+    type Ready: Send + 'static;
+
+    /// Gives it where it is at hand, without waiting: then the insert is the dispatch mark.
+    fn at_hand(&self) -> Option<Self::Ready>;
+
+    /// Makes it. Nothing of the request is sent. A failure must be one that was never sent.
+    fn prepare(
+        &self,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Self::Ready, Failed>> + Send;
+
+    /// Sends the request, once.
+    fn run(
+        &self,
+        ready: Self::Ready,
+        request: Request<Bytes>,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Executed, Failed>> + Send;
+}
+
+/// A tower service as the way: calling it is the dispatch.
+#[derive(Clone, Debug)]
+pub struct Handler<S>(pub S);
+
+impl<S> Execute for Handler<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
+    S::Error: Into<BoxError>,
+    S::Future: Send,
+{
+    type Ready = ();
+
+    fn at_hand(&self) -> Option<()> {
+        Some(())
+    }
+
+    async fn prepare(&self, _: Deadline) -> Result<(), Failed> {
+        Ok(())
+    }
+
+    async fn run(&self, _: (), request: Request<Bytes>, _: Deadline) -> Result<Executed, Failed> {
+        let answer = self.0.clone().oneshot(request.map(full));
+        match AssertUnwindSafe(answer).catch_unwind().await {
+            Ok(Ok(response)) => Ok(Executed {
+                response,
+                request_written: true,
+            }),
+            // An error of the handler says nothing of its effect.
+            Ok(Err(error)) => Err(abandoned(format!("the handler failed: {}", error.into()))),
+            Err(_) => Err(abandoned("the handler panicked".to_owned())),
+        }
+    }
+}
+
+fn abandoned(detail: String) -> Failed {
+    Failed {
+        failure: Failure::Abandoned,
+        detail,
+    }
+}

@@ -1,0 +1,226 @@
+//! One hold of a record: its renewal, its dispatch mark, and its end.
+
+use std::sync::{Arc, Mutex as StdMutex};
+use std::time::Duration;
+
+use steadfast_core::effect::Earlier;
+use steadfast_core::record::{self, Ended, Hold, Record, Settle};
+use steadfast_core::time::MonoTime;
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+
+use super::{Asked, Server};
+use crate::clock;
+use crate::store::{Op, StoreError, Written};
+
+/// Rounds of writing an end before it counts as failed: each means that the row changed meanwhile.
+const ROUNDS_MAX: u32 = 16;
+
+/// A hold that this process won.
+pub(super) struct Held {
+    server: Server,
+    pub(super) asked: Arc<Asked>,
+    pub(super) hold: Hold,
+    lease: Duration,
+    earlier: Earlier,
+    row: Mutex<Record>,
+    renewed: StdMutex<MonoTime>,
+}
+
+/// What writing the dispatch mark came to.
+pub(super) enum Mark {
+    /// It stands; the request may be sent.
+    Done,
+    /// Another row stands.
+    Lost,
+    /// The store gave no answer.
+    NoStore,
+}
+
+/// What writing an end came to.
+pub(super) enum End {
+    /// It stands, or what stands says the same or more.
+    Written,
+    /// Another holder or an operator was faster; this row stands, or none.
+    Lost(Option<Box<Record>>),
+}
+
+/// Renews until dropped.
+pub(super) struct Renewing(JoinHandle<()>);
+
+impl Drop for Renewing {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Held {
+    pub(super) fn new(server: Server, asked: Arc<Asked>, row: Record, since: MonoTime) -> Held {
+        let (hold, lease, earlier) = (row.hold(), row.standing.lease, row.earlier());
+        Held {
+            server,
+            asked,
+            hold,
+            lease,
+            earlier,
+            row: Mutex::new(row),
+            renewed: StdMutex::new(since),
+        }
+    }
+
+    /// What earlier attempts of this operation had left behind when this hold began.
+    pub(super) fn earlier(&self) -> Earlier {
+        self.earlier
+    }
+
+    /// The holder is still certain of its hold, so that it may start something (I8).
+    pub(super) fn may_start(&self) -> bool {
+        let renewed = *self
+            .renewed
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        record::may_start(clock::mono_now().since(renewed), self.lease)
+    }
+
+    /// Renews the lease at every third of it.
+    pub(super) fn renewing(self: &Arc<Self>) -> Renewing {
+        let held = Arc::clone(self);
+        Renewing(tokio::spawn(async move {
+            let mut pause = held.lease / 3;
+            loop {
+                clock::sleep(pause).await;
+                pause = match held.renew().await {
+                    Ok(true) => held.lease / 3,
+                    // Not this process's any more: its end is settled by what stands then.
+                    Ok(false) => return,
+                    Err(_) => (held.lease / 10).min(Duration::from_secs(1)),
+                };
+            }
+        }))
+    }
+
+    /// One renewal; false when the row is not held under this hold any more.
+    async fn renew(&self) -> Result<bool, StoreError> {
+        let mut row = self.row.lock().await;
+        if !row.is_held_by(self.hold) {
+            return Ok(false);
+        }
+        let asked_at = clock::mono_now();
+        let now = self.server.store().now().await?;
+        let next = record::renew(&row, now);
+        match self.replace(&row, next).await? {
+            Written::Done(stands) => {
+                *row = *stands;
+                *self
+                    .renewed
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = asked_at;
+                Ok(true)
+            }
+            // An earlier write of ours whose reply was lost may stand; the next round starts from it.
+            Written::Stands(stands) => {
+                *row = *stands;
+                Ok(row.is_held_by(self.hold))
+            }
+            Written::Gone => Ok(false),
+        }
+    }
+
+    /// Writes the dispatch mark, with a connection in hand.
+    pub(super) async fn mark(&self) -> Mark {
+        let mut row = self.row.lock().await;
+        let asked_at = clock::mono_now();
+        let limit = self.asked.policy.idempotency.store_timeout;
+        match clock::within(limit, self.marked(&mut row)).await {
+            Ok(Ok(true)) => {
+                *self
+                    .renewed
+                    .lock()
+                    .unwrap_or_else(|poisoned| poisoned.into_inner()) = asked_at;
+                Mark::Done
+            }
+            Ok(Ok(false)) => Mark::Lost,
+            Ok(Err(_)) | Err(clock::Elapsed) => Mark::NoStore,
+        }
+    }
+
+    /// Whether the mark came to stand. A renewal of ours whose reply was lost may stand instead of the
+    /// row that was known: the mark then goes on from it.
+    async fn marked(&self, row: &mut Record) -> Result<bool, StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let Some(next) = record::dispatch(row, self.hold, now) else {
+                return Ok(false);
+            };
+            match self.replace(row, next).await? {
+                Written::Done(stands) => {
+                    *row = *stands;
+                    return Ok(true);
+                }
+                Written::Stands(stands) => *row = *stands,
+                Written::Gone => return Ok(false),
+            }
+        }
+        Err(StoreError::Unavailable(
+            "the record keeps changing; try again".to_owned(),
+        ))
+    }
+
+    /// Writes an end, over whatever stands, as far as it may be written over it.
+    pub(super) async fn settle(&self, end: &Ended) -> Result<End, StoreError> {
+        let mut row = self.row.lock().await;
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let next = match record::settle(&row, self.hold, end, now) {
+                Settle::Already => return Ok(End::Written),
+                Settle::Lost => return Ok(End::Lost(Some(Box::new(row.clone())))),
+                Settle::Put(next, _) => *next,
+            };
+            match self.replace(&row, next).await? {
+                Written::Done(stands) => {
+                    *row = *stands;
+                    return Ok(End::Written);
+                }
+                Written::Stands(stands) => *row = *stands,
+                Written::Gone => return Ok(End::Lost(None)),
+            }
+        }
+        Err(StoreError::Unavailable(
+            "the record keeps changing; try again".to_owned(),
+        ))
+    }
+
+    /// Waits until the row that stands is not at work any more, and takes it as the one to settle
+    /// over; false where none stands any more.
+    pub(super) async fn wait_for_rest(&self) -> Result<bool, StoreError> {
+        let mut row = self.row.lock().await;
+        let scope = row.scope;
+        while row.is_held() && row.hold() != self.hold {
+            let now = self.server.store().now().await?;
+            let unrenewed = self.server.inner.leases.unrenewed_for(&row);
+            if let Some(change) = record::recover(&row, now, unrenewed) {
+                super::withdraw::apply(&self.server, scope, change).await?;
+            }
+            let look = self.lease.min(row.standing.lease);
+            let changed = self.server.store().changed(scope, row.guard());
+            let stands = match clock::within(look, changed).await {
+                Ok(stands) => stands?,
+                Err(clock::Elapsed) => self.server.store().get(scope).await?,
+            };
+            match stands {
+                Some(stands) => *row = stands,
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    async fn replace(&self, row: &Record, next: Record) -> Result<Written, StoreError> {
+        let op = Op::Replace {
+            next: Box::new(next.clone()),
+            guard: row.guard(),
+            draw: false,
+        };
+        Ok(Written::of(&next, self.server.store().apply(op).await?))
+    }
+}

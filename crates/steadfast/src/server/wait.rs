@@ -1,0 +1,174 @@
+//! A duplicate that meets an operation at work: it waits, is refused, or is sent to the status address.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use http::Response;
+use steadfast_core::key::ScopeHash;
+use steadfast_core::policy::InFlight;
+use steadfast_core::problem::Problem;
+use steadfast_core::record::{self, Joining, Record};
+use steadfast_core::time::MonoTime;
+
+use super::{Asked, Server, reply, withdraw};
+use crate::body::Body;
+use crate::clock;
+use crate::store::StoreError;
+
+/// How often one duplicate may ask again for the operation to be started anew: each time another was
+/// faster and ended unknown as well.
+const ASKS_MAX: u32 = 16;
+
+/// What waiting came to.
+pub(super) enum Waited {
+    Answer(Box<Response<Body>>),
+    /// The attempt ended unknown without an answer: ask to be admitted again.
+    AskAgain,
+}
+
+/// Who waits, by key and in all.
+pub(super) struct Waiting {
+    most: usize,
+    places: Mutex<Places>,
+}
+
+#[derive(Default)]
+struct Places {
+    all: usize,
+    by_scope: HashMap<ScopeHash, usize>,
+}
+
+/// A place among the waiters. Dropping it gives the place up.
+struct Place<'a> {
+    waiting: &'a Waiting,
+    scope: ScopeHash,
+}
+
+impl Waiting {
+    pub(super) fn new(most: usize) -> Waiting {
+        Waiting {
+            most,
+            places: Mutex::default(),
+        }
+    }
+
+    /// A place, unless `per_key` wait for this key already, or too many in all.
+    fn enter(&self, scope: ScopeHash, per_key: usize) -> Option<Place<'_>> {
+        let mut places = self.lock();
+        let here = places.by_scope.get(&scope).copied().unwrap_or(0);
+        if here >= per_key || places.all >= self.most {
+            return None;
+        }
+        places.by_scope.insert(scope, here + 1);
+        places.all += 1;
+        Some(Place {
+            waiting: self,
+            scope,
+        })
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Places> {
+        self.places
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let mut places = self.waiting.lock();
+        places.all -= 1;
+        match places.by_scope.get_mut(&self.scope) {
+            Some(here) if *here > 1 => *here -= 1,
+            _ => {
+                places.by_scope.remove(&self.scope);
+            }
+        }
+    }
+}
+
+/// What the duplicate of `met`, which is at work, is given. `waited` is what it has waited so far, in
+/// `asks` earlier rounds.
+pub(super) async fn duplicate(
+    server: &Server,
+    asked: &Asked,
+    met: &Record,
+    waited: Duration,
+    asks: u32,
+) -> Waited {
+    let rules = &asked.policy.idempotency;
+    let limit = match asked.in_flight() {
+        InFlight::Accept => return Waited::Answer(Box::new(reply::accepted(met))),
+        InFlight::Conflict => return answer(&reply::in_progress(met.id)),
+        InFlight::Wait => rules.wait_limit.saturating_sub(waited),
+    };
+    let now = clock::mono_now();
+    let limit = limit.min(asked.deadline.remaining(now));
+    let place = server
+        .inner
+        .waiting
+        .enter(asked.scope, rules.waiters_per_key);
+    if place.is_none() || asks >= ASKS_MAX {
+        return answer(&reply::in_progress(met.id));
+    }
+    match wait(server, asked, met, now.plus(limit)).await {
+        Ok(Some(waited)) => waited,
+        Ok(None) => answer(&reply::in_progress(met.id)),
+        Err(_) => answer(&asked.store_unavailable()),
+    }
+}
+
+fn answer(problem: &Problem) -> Waited {
+    Waited::Answer(Box::new(reply::problem(problem)))
+}
+
+/// Waits for the end of the attempt that `met` shows, until `until`; `None` when that came first.
+async fn wait(
+    server: &Server,
+    asked: &Asked,
+    met: &Record,
+    until: MonoTime,
+) -> Result<Option<Waited>, StoreError> {
+    let waited = met.hold();
+    let mut row = Some(met.clone());
+    loop {
+        let now = server.store().now().await?;
+        let unrenewed = row
+            .as_ref()
+            .map_or(Duration::ZERO, |row| server.inner.leases.unrenewed_for(row));
+        match record::join(row.as_ref(), waited, now, unrenewed) {
+            Joining::Wait => {}
+            Joining::Gone => return Ok(Some(answer(&reply::in_progress(waited.id)))),
+            Joining::AskAgain => return Ok(Some(Waited::AskAgain)),
+            Joining::NeverSent => {
+                return Ok(Some(answer(&reply::unreachable(Some(waited.id)))));
+            }
+            Joining::Settled(standing) => {
+                let repeats = asked.may_repeat(standing.honours_key);
+                let given = reply::settled(waited.id, &standing, repeats);
+                return Ok(Some(Waited::Answer(Box::new(given))));
+            }
+            Joining::Recover(change) => {
+                withdraw::apply(server, asked.scope, change).await?;
+                row = server.store().get(asked.scope).await?;
+                continue;
+            }
+        }
+        let Some(seen) = &row else { continue };
+        let left = until.since(clock::mono_now());
+        if left.is_zero() {
+            return Ok(None);
+        }
+        // A hold whose lease ends meanwhile is met by whoever waits for it (I9).
+        let lease_left = seen.standing.locked_until.map_or(left, |at| at.since(now));
+        let look = left.min(lease_left.max(LOOK_MIN));
+        row = match clock::within(look, server.store().changed(asked.scope, seen.guard())).await {
+            Ok(changed) => changed?,
+            Err(clock::Elapsed) => server.store().get(asked.scope).await?,
+        };
+    }
+}
+
+/// The shortest pause between two looks at a hold whose lease is about to end.
+const LOOK_MIN: Duration = Duration::from_millis(5);
