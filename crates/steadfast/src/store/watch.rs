@@ -137,15 +137,12 @@ impl Hub {
                 .wait(inner)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let due = clock::mono_now().plus(POLL_EVERY);
-        while !inner.ended {
-            let left = due.since(clock::mono_now());
-            if left.is_zero() {
-                return true;
-            }
-            inner = clock::wait_on(&self.stirred, inner, left);
+        let ended = inner.ended;
+        drop(inner);
+        if !ended {
+            clock::pause(POLL_EVERY);
         }
-        false
+        !ended
     }
 
     /// Ends the poll. Waiters of this process are still woken by its writer.

@@ -19,9 +19,9 @@ use super::schema::{self, Whose};
 use crate::clock;
 use crate::store::WallClock;
 
-/// The longest wait for another process's write lock. Below the default `store_timeout` of 2 s, so that
-/// callers are told why.
-const LOCK_PATIENCE: Duration = Duration::from_millis(1500);
+/// Tries for another process's write lock, [`LOCK_RETRY`] apart. Together some 1.5 s: below the default
+/// `store_timeout` of 2 s, so that callers are told why. Counted, so that it ends whatever clocks do.
+const LOCK_TRIES: i32 = 1500;
 
 /// Between two tries for the lock. SQLite's own handler waits up to 100 ms, which starves the rarer
 /// writer of two.
@@ -182,7 +182,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, OpenError> {
     if conn.is_readonly("main")? {
         return Err(OpenError::ReadOnly);
     }
-    wait_for_locks(&mut conn)?;
+    conn.busy_handler(Some(wait_for_lock))?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
@@ -274,7 +274,7 @@ fn may_write_next_to(path: &Path) -> bool {
 }
 
 fn log_mode(conn: &Connection) -> Result<(), OpenError> {
-    let began = clock::mono_now();
+    let mut tries = 0;
     loop {
         let mode: rusqlite::Result<String> =
             conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
@@ -284,26 +284,20 @@ fn log_mode(conn: &Connection) -> Result<(), OpenError> {
             // The change of mode does not wait for locks by itself.
             Err(error)
                 if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
-                    && clock::mono_now().since(began) < LOCK_PATIENCE =>
+                    && wait_for_lock(tries) =>
             {
-                clock::pause(LOCK_RETRY);
+                tries += 1;
             }
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-fn wait_for_locks(conn: &mut Connection) -> rusqlite::Result<()> {
-    let mut began = clock::mono_now();
-    conn.busy_handler(Some(move |tries: i32| {
-        let now = clock::mono_now();
-        if tries == 0 {
-            began = now;
-        }
-        let patient = now.since(began) < LOCK_PATIENCE;
-        if patient {
-            clock::pause(LOCK_RETRY);
-        }
-        patient
-    }))
+/// Waits for the next try, if there is one after so many.
+fn wait_for_lock(tries: i32) -> bool {
+    let patient = tries < LOCK_TRIES;
+    if patient {
+        clock::pause(LOCK_RETRY);
+    }
+    patient
 }
