@@ -1,4 +1,5 @@
-//! The store in a file keeps the contract, also against other processes, other users and a full disk.
+//! The store in a file keeps the contract, also against other processes, other users and a full
+//! disk.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
