@@ -78,14 +78,21 @@ fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
     })
 }
 
-/// Ready at the first SIGTERM or SIGINT.
+/// Ready at the first SIGTERM or SIGINT. A SIGHUP, which would end the process undrained, is told that
+/// it changes nothing.
 fn stop() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
+                _ = hang_up.recv() => {
+                    tracing::warn!("a reload is not yet supported; restart to change settings");
+                }
+            }
         }
     })
 }
