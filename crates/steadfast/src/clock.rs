@@ -3,7 +3,7 @@
 //! Everything else is given values, so that a decision can be repeated and a test needs no waiting.
 
 use std::pin::Pin;
-use std::sync::{Condvar, MutexGuard, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -115,18 +115,6 @@ pub fn random_bits() -> u128 {
 /// One draw of chance in `[0, 1)`.
 pub fn draw() -> Draw {
     Draw::from_bits(u64::from_le_bytes(random()))
-}
-
-/// Waits on `condvar`, for `length` at most. For threads of our own; a task uses [`within`].
-pub fn wait_on<'a, T>(
-    condvar: &Condvar,
-    held: MutexGuard<'a, T>,
-    length: Duration,
-) -> MutexGuard<'a, T> {
-    condvar
-        .wait_timeout(held, length)
-        .unwrap_or_else(PoisonError::into_inner)
-        .0
 }
 
 /// Lets this thread rest for `length`. For threads of our own; a task uses [`sleep`].

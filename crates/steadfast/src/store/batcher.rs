@@ -1,10 +1,11 @@
 //! One writer, many waiting writes, one commit.
 //!
 //! Decides which writes share a commit and when their callers are told: after it, all together. It
-//! refuses to know what is written and where. Rule: a write whose caller left before it began is never
-//! begun; of two writes to one key the first to come is applied first; a write that fails alone leaves
-//! the others of its batch alone; a commit that fails fails for all of them. Source: house.md, "Rooms";
-//! the commit shared by all who wait is what makes durability cheap (ARCHITECTURE.md).
+//! refuses to know what is written and where. Rule: a write whose caller left before it began is
+//! never begun; of two writes to one key the first to come is applied first; a write that fails
+//! alone leaves the others of its batch alone; a commit that fails fails for all of them. Source:
+//! house.md, "Rooms"; the commit shared by all who wait is what makes durability cheap
+//! (ARCHITECTURE.md).
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -19,7 +20,8 @@ use super::{Op, OpEnd, StoreError, StoreFuture};
 /// Writes in one commit. More do not make it cheaper, and everybody waits for the last of them.
 const BATCH_OPS: usize = 1024;
 
-/// Answer bytes in one commit, so that a batch of large answers does not become one huge log write.
+/// Answer bytes in one commit, so that a batch of large answers does not become one huge log
+/// write.
 const BATCH_BYTES: usize = 8 * 1024 * 1024;
 
 /// Writes that wait for the writer; beyond, callers wait for room.

@@ -1,10 +1,11 @@
 //! A record as columns and back.
 //!
-//! Decides how every part of a record is spelled in a store, for all stores at once, and is the only
-//! place where the core's types are rebuilt from stored text. It refuses to know tables and files, and
-//! to guess: a column that is not what was written is [`Unreadable`], never a panic, never an absent
-//! row. Rule: what is decoded equals what was encoded, byte for byte, repeated and non-UTF-8 header
-//! values included. Source: house.md, "Rooms"; requirement I2 (an unreadable record never executes).
+//! Decides how every part of a record is spelled in a store, for all stores at once, and is the
+//! only place where the core's types are rebuilt from stored text. It refuses to know tables and
+//! files, and to guess: a column that is not what was written is [`Unreadable`], never a panic,
+//! never an absent row. Rule: what is decoded equals what was encoded, byte for byte, repeated and
+//! non-UTF-8 header values included. Source: house.md, "Rooms"; requirement I2 (an unreadable
+//! record never executes).
 
 use std::borrow::Cow;
 use std::fmt;
@@ -27,7 +28,8 @@ mod tests;
 /// The version of the `details` column. A row with another one is unreadable here.
 const DETAILS: u64 = 1;
 
-/// A stored part is not what a store writes. The text names the part and never holds its content (S2).
+/// A stored part is not what a store writes. The text names the part and never holds its content
+/// (S2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable(pub(crate) String);
 
@@ -196,8 +198,8 @@ fn answer(
     }
 }
 
-/// Numbers beyond what a store's integers hold become the largest: only a date or a length that means
-/// "never" gets there.
+/// Numbers beyond what a store's integers hold become the largest: only a date or a length that
+/// means "never" gets there.
 fn whole(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }

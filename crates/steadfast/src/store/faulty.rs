@@ -1,8 +1,9 @@
 //! A store that fails on purpose, at a chosen operation.
 //!
-//! Decides, from a [`Plan`], which call fails, waits, loses its reply or ends the process, before or
-//! after the store behind it acted. It refuses to know what the calls are for. For tests only: the
-//! released binary is built without it. Source: keyed.md, "States" (a reply that did not arrive).
+//! Decides, from a [`Plan`], which call fails, waits, loses its reply or ends the process, before
+//! or after the store behind it acted. It refuses to know what the calls are for. For tests only:
+//! the released binary is built without it. Source: keyed.md, "States" (a reply that did not
+//! arrive).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

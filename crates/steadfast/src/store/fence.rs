@@ -1,8 +1,8 @@
 //! The number that only grows.
 //!
-//! Decides the next fence from the counter and the row it replaces, and where a new store starts. It
-//! refuses to know who draws and where the counter is kept. Rule: greater than every fence drawn
-//! before, below 2^53. Source: keyed.md, "States".
+//! Decides the next fence from the counter and the row it replaces, and where a new store starts.
+//! It refuses to know who draws and where the counter is kept. Rule: greater than every fence
+//! drawn before, below 2^53. Source: keyed.md, "States".
 
 use steadfast_core::time::WallTime;
 
@@ -14,8 +14,9 @@ pub(crate) const END: u64 = 1 << 53;
 /// The id of the fingerprint secret that is made with a store.
 pub(crate) const FIRST_SECRET: &str = "1";
 
-/// A new store's counter: the date in milliseconds × 1000, so that a store made anew in place of a lost
-/// one goes on above what that one drew. A clock beyond the year 2112 leaves the upper half free.
+/// A new store's counter: the date in milliseconds × 1000, so that a store made anew in place of a
+/// lost one goes on above what that one drew. A clock beyond the year 2112 leaves the upper half
+/// free.
 pub(crate) fn start(now: WallTime) -> u64 {
     now.unix_ms().saturating_mul(1000).min(END / 2)
 }

@@ -1,5 +1,5 @@
-//! Records in memory: for tests, for services that may forget, and as the plainest form of the rules
-//! that every store keeps.
+//! Records in memory: for tests, for services that may forget, and as the plainest form of the
+//! rules that every store keeps.
 //!
 //! Decides, as pure functions of a table, what each write comes to. It refuses to know what states
 //! mean. Gone with the process, so its guarantee is `volatile`. Source: house.md, "Rooms".

@@ -1,16 +1,15 @@
 //! Records in an SQLite file: the default store of one machine.
 //!
-//! Decides how rows lie on the disk and who may touch the file: one writer thread that commits all who
-//! wait together, readers on connections of their own, the log copied back by a connection of its own.
-//! It refuses to know what states mean. Rule: what it calls done is synced (`durable`); a second
-//! process on the same file is safe, and its changes are seen within 50 ms. Source: house.md, "Rooms";
-//! the layout is measured (ARCHITECTURE.md): rows in arrival order with a small unique index on a hash
-//! prefix, bodies apart.
+//! Decides how rows lie on the disk and who may touch the file: one writer thread that commits all
+//! who wait together, readers on connections of their own, the log copied back by a connection of
+//! its own. It refuses to know what states mean. Rule: what it calls done is synced (`durable`); a
+//! second process on the same file is safe, and its changes are seen within 50 ms. Source:
+//! house.md, "Rooms"; the layout is measured (ARCHITECTURE.md): rows in arrival order with a small
+//! unique index on a hash prefix, bodies apart.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
@@ -27,21 +26,25 @@ use crate::clock;
 
 mod checkpoint;
 mod error;
+mod lookout;
 mod open;
 mod reader;
 mod rows;
 mod schema;
+mod start;
+mod statements;
 mod writer;
 
 pub use open::OpenError;
 
 use checkpoint::Checkpointer;
 use reader::Readers;
+use start::{Looking, start};
 
 /// The store in an SQLite file. Dropping it performs what is queued and closes the file.
 pub struct Sqlite {
     // In the order in which they must end.
-    _lookout: Lookout,
+    _lookout: Looking,
     writes: Batcher,
     _checkpointer: Checkpointer,
     readers: Readers,
@@ -59,21 +62,6 @@ struct Shared {
     token: i64,
     /// The writer met a commit of another process.
     foreign: AtomicBool,
-}
-
-/// The thread that looks for other processes' writes.
-struct Lookout {
-    hub: Arc<Hub>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Drop for Lookout {
-    fn drop(&mut self) {
-        self.hub.end();
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
 }
 
 /// Why a fingerprint secret was not taken.
@@ -166,93 +154,9 @@ impl Sqlite {
     }
 }
 
-fn start(path: &Path, create: bool, wall: WallClock) -> Result<Sqlite, OpenError> {
-    let path = std::path::absolute(path)?;
-    let conn = open::writer(&path, create, &wall)?;
-    let last: i64 = conn.query_row("SELECT last_date FROM meta", [], |row| row.get(0))?;
-    let shared = Arc::new(Shared {
-        wall,
-        date: AtomicU64::new(u64::try_from(last).unwrap_or(0)),
-        token: i64::from_le_bytes(clock::random()),
-        foreign: AtomicBool::new(false),
-    });
-    let hub: Arc<Hub> = Arc::default();
-    let (checkpointer, wake) = Checkpointer::start(open::connect(&path)?)?;
-    let readers = Readers::start(|| open::connect(&path))?;
-
-    // Both threads make their statements before anybody uses the store: a failure there is ours.
-    let look_conn = open::connect(&path)?;
-    let (looking, on_hub, told) = (Arc::clone(&shared), Arc::clone(&hub), Told::new());
-    let tell = told.teller();
-    let thread = std::thread::Builder::new()
-        .name("steadfast-lookout".to_owned())
-        .spawn(move || match reader::Lookout::new(&look_conn, looking) {
-            Ok(mut lookout) => {
-                tell(Ok(()));
-                on_hub.poll(&mut lookout);
-            }
-            Err(error) => tell(Err(error)),
-        })?;
-    let lookout = Lookout {
-        hub: Arc::clone(&hub),
-        thread: Some(thread),
-    };
-    told.wait()?;
-
-    let (writing, told) = (Arc::clone(&shared), Told::new());
-    let tell = told.teller();
-    let writes = Batcher::start(Arc::clone(&hub), move |turns| {
-        let writer = checkpoint::Log::new(&conn, wake)
-            .and_then(|log| writer::Writer::new(&conn, writing, log));
-        match writer {
-            Ok(mut writer) => {
-                tell(Ok(()));
-                turns.serve(&mut writer);
-            }
-            Err(error) => tell(Err(error)),
-        }
-    })?;
-    told.wait()?;
-    Ok(Sqlite {
-        _lookout: lookout,
-        writes,
-        _checkpointer: checkpointer,
-        readers,
-        hub,
-        shared,
-        path,
-    })
-}
-
-/// One word from a starting thread.
-struct Told {
-    sender: std::sync::mpsc::SyncSender<rusqlite::Result<()>>,
-    receiver: std::sync::mpsc::Receiver<rusqlite::Result<()>>,
-}
-
-impl Told {
-    fn new() -> Told {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        Told { sender, receiver }
-    }
-
-    fn teller(&self) -> impl Fn(rusqlite::Result<()>) + Send + use<> {
-        let sender = self.sender.clone();
-        move |word| {
-            let _ = sender.send(word);
-        }
-    }
-
-    fn wait(self) -> Result<(), OpenError> {
-        drop(self.sender);
-        let gone = || OpenError::Other("a thread of the store ended while starting".to_owned());
-        Ok(self.receiver.recv().map_err(|_| gone())??)
-    }
-}
-
 impl Shared {
-    /// The later of what is known to be written and the wall clock. What was given out once is never
-    /// undercut.
+    /// The later of what is known to be written and the wall clock. What was given out once is
+    /// never undercut.
     fn now(&self) -> WallTime {
         let wall = (self.wall)().unix_ms();
         WallTime::from_unix_ms(self.date.fetch_max(wall, Ordering::AcqRel).max(wall))

@@ -1,10 +1,10 @@
 //! Who waits for which row, and who is woken when.
 //!
-//! Decides how a change reaches those who wait for it: the writer of this process hands the new row
-//! over at once; one poll thread, at work only while somebody waits, finds what other processes wrote.
-//! It refuses to know what a row means. Rule: no lost wake-up. A waiter registers first and looks
-//! second, so a change is either seen by the look or comes as a wake-up. Source: keyed.md,
-//! "Duplicates" (woken by the event within a process, across processes within 50 ms).
+//! Decides how a change reaches those who wait for it: the writer of this process hands the new
+//! row over at once; one poll thread, at work only while somebody waits, finds what other
+//! processes wrote. It refuses to know what a row means. Rule: no lost wake-up. A waiter registers
+//! first and looks second, so a change is either seen by the look or comes as a wake-up. Source:
+//! keyed.md, "Duplicates" (woken by the event within a process, across processes within 50 ms).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -102,7 +102,8 @@ impl Hub {
         }
     }
 
-    /// Looks for other processes' writes, every [`POLL_EVERY`] while somebody waits, until [`Hub::end`].
+    /// Looks for other processes' writes, every [`POLL_EVERY`] while somebody waits, until
+    /// [`Hub::end`].
     pub(crate) fn poll(&self, foreign: &mut dyn Foreign) {
         while self.next_turn() {
             match foreign.may_have_written() {
@@ -137,15 +138,12 @@ impl Hub {
                 .wait(inner)
                 .unwrap_or_else(PoisonError::into_inner);
         }
-        let due = clock::mono_now().plus(POLL_EVERY);
-        while !inner.ended {
-            let left = due.since(clock::mono_now());
-            if left.is_zero() {
-                return true;
-            }
-            inner = clock::wait_on(&self.stirred, inner, left);
+        let ended = inner.ended;
+        drop(inner);
+        if !ended {
+            clock::pause(POLL_EVERY);
         }
-        false
+        !ended
     }
 
     /// Ends the poll. Waiters of this process are still woken by its writer.

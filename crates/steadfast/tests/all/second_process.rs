@@ -1,7 +1,7 @@
 //! This binary, run again as another process on the same store.
 //!
-//! The parent starts the ignored test below with its orders on standard input; the two take turns by
-//! lines, never by time.
+//! The parent starts the ignored test below with its orders on standard input; the two take turns
+//! by lines, never by time.
 
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Every store against a map: random interleavings of several holders' writes, lost replies, crashes
-//! and clocks that jump.
+//! Every store against a map: random interleavings of several holders' writes, lost replies,
+//! crashes and clocks that jump.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

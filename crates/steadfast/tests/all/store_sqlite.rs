@@ -1,4 +1,5 @@
-//! The store in a file keeps the contract, also against other processes, other users and a full disk.
+//! The store in a file keeps the contract, also against other processes, other users and a full
+//! disk.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
@@ -145,16 +146,15 @@ async fn fences_secrets_and_the_date_survive_a_reopening() {
     );
     assert!(insert(&store, 1).await.standing.fence > row.standing.fence);
 
+    store.register_secret(2026, [7; 32]).expect("a new secret");
     store
-        .register_secret("2026", [7; 32])
-        .expect("a new secret");
-    store
-        .register_secret("2026", [7; 32])
+        .register_secret(2026, [7; 32])
         .expect("the same again");
-    let taken = store.register_secret("2026", [8; 32]);
+    let taken = store.register_secret(2026, [8; 32]);
     assert!(matches!(taken, Err(SecretError::Taken)));
     let secrets = store.secrets().await.expect("secrets");
     assert_eq!(secrets.fingerprints.len(), 2, "the first stays readable");
+    assert_eq!(secrets.present().id(), 2026, "the last is the present one");
 }
 
 #[test]

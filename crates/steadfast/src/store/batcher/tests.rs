@@ -87,8 +87,9 @@ async fn a_commit_that_fails_fails_for_all_of_it_and_for_nobody_else() {
     }
     assert_eq!(first.await, Ok(OpEnd::Done(None)));
     assert_eq!((second.await, third.await), (Err(full.clone()), Err(full)));
+    let fourth = sent(&batcher, 4);
     fate.send(Ok(())).expect("it listens");
-    assert_eq!(sent(&batcher, 4).await, Ok(OpEnd::Done(None)));
+    assert_eq!(fourth.await, Ok(OpEnd::Done(None)));
 }
 
 #[tokio::test]
@@ -100,8 +101,8 @@ async fn a_writer_that_ends_early_leaves_no_caller_waiting() {
 #[test]
 fn dropping_it_waits_for_what_is_being_written() {
     let (batcher, given, fate) = told();
-    drop(fate);
     drop(sent(&batcher, 1));
+    drop(fate);
     drop(batcher);
     assert!(given.iter().count() <= 1, "the writer has ended");
 }

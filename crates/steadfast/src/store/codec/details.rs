@@ -1,5 +1,5 @@
-//! The part of a row that nobody searches by, as one versioned JSON text: the answer's headers, what
-//! stood before the present hold, and the history.
+//! The part of a row that nobody searches by, as one versioned JSON text: the answer's headers,
+//! what stood before the present hold, and the history.
 
 use std::borrow::Cow;
 

@@ -9,9 +9,9 @@
 //!        / "read" / "get" / "by-id" / "scan" / "due" / "now" / "secrets" / "changed" / "status"
 //! calls  = number / number "+"
 //! ```
-//! `crash:before:3` ends the process before its third write; `fail:after:replace:2` performs the second
-//! replacement and loses its reply; `hold:before:completed:1` holds the first write of a completed row
-//! until it is released; `fail:before:read:1+` fails every read.
+//! `crash:before:3` ends the process before its third write; `fail:after:replace:2` performs the
+//! second replacement and loses its reply; `hold:before:completed:1` holds the first write of a
+//! completed row until it is released; `fail:before:read:1+` fails every read.
 
 use std::fmt;
 use std::str::FromStr;

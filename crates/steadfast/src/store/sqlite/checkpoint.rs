@@ -1,9 +1,9 @@
 //! When the write-ahead log is copied back into the file.
 //!
-//! Rule: by the log's size, not by time; on a connection of its own, off the commit path. Only where
-//! writes outrun that connection does the writer copy the rest itself, between two commits, so that the
-//! log is bounded. Measured: a checkpoint within the commit is the worst tail there is, and a timer
-//! costs a lone client a quarter of its rate (ARCHITECTURE.md).
+//! Rule: by the log's size, not by time; on a connection of its own, off the commit path. Only
+//! where writes outrun that connection does the writer copy the rest itself, between two commits,
+//! so that the log is bounded. Measured: a checkpoint within the commit is the worst tail there
+//! is, and a timer costs a lone client a quarter of its rate (ARCHITECTURE.md).
 
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -13,7 +13,8 @@ use rusqlite::{Connection, Statement};
 /// Log pages not yet copied, from which on a checkpoint is worth its syncs: 16 MB.
 const COPY_PAGES: i64 = 4_000;
 
-/// Pages of the log at which the writer itself copies the rest, so that the log starts anew: 64 MB.
+/// Pages of the log at which the writer itself copies the rest, so that the log starts anew: 64
+/// MB.
 const LOG_PAGES: i64 = 16_000;
 
 /// The log's file is cut to this length when it starts anew.
@@ -26,7 +27,8 @@ pub(super) struct Log<'c> {
     wake: SyncSender<()>,
     /// [`LOG_PAGES`], but for tests.
     bound: i64,
-    /// The size at which the writer copies next: grows while a reader keeps the log from starting anew.
+    /// The size at which the writer copies next: grows while a reader keeps the log from starting
+    /// anew.
     copy_at: i64,
 }
 
@@ -41,8 +43,8 @@ impl<'c> Log<'c> {
         })
     }
 
-    /// Has the log copied where it is long. A failure here is no write's failure: the next commit tries
-    /// again, and an error that lasts shows in the commits themselves.
+    /// Has the log copied where it is long. A failure here is no write's failure: the next commit
+    /// tries again, and an error that lasts shows in the commits themselves.
     pub(super) fn bound(&mut self) {
         let pages = |row: &rusqlite::Row<'_>| Ok((row.get::<_, i64>(1)?, row.get::<_, i64>(2)?));
         let Ok((all, copied)) = self.size.query_row([], pages) else {

@@ -31,7 +31,8 @@ pub(super) fn store_error(error: &rusqlite::Error) -> StoreError {
     }
 }
 
-/// The call failed for a reason that lies in its own row or values, so others of its batch may go on.
+/// The call failed for a reason that lies in its own row or values, so others of its batch may go
+/// on.
 pub(super) fn is_own(error: &rusqlite::Error) -> bool {
     match error.sqlite_extended_error_code() {
         None => true,

@@ -1,7 +1,7 @@
 //! Opening the file: making it, knowing it, refusing it.
 //!
-//! Rule: a file that is not ours is read only, and without locks or side files; a file that is made is
-//! readable by its owner alone, whatever the umask; every refusal says what to do next.
+//! Rule: a file that is not ours is read only, and without locks or side files; a file that is
+//! made is readable by its owner alone, whatever the umask; every refusal says what to do next.
 
 use std::fmt;
 use std::io;
@@ -19,20 +19,21 @@ use super::schema::{self, Whose};
 use crate::clock;
 use crate::store::WallClock;
 
-/// The longest wait for another process's write lock. Below the default `store_timeout` of 2 s, so that
-/// callers are told why.
-const LOCK_PATIENCE: Duration = Duration::from_millis(1500);
+/// Tries for another process's write lock, [`LOCK_RETRY`] apart. Together some 1.5 s: below the
+/// default `store_timeout` of 2 s, so that callers are told why. Counted, so that it ends whatever
+/// clocks do.
+const LOCK_TRIES: i32 = 1500;
 
-/// Between two tries for the lock. SQLite's own handler waits up to 100 ms, which starves the rarer
-/// writer of two.
+/// Between two tries for the lock. SQLite's own handler waits up to 100 ms, which starves the
+/// rarer writer of two.
 const LOCK_RETRY: Duration = Duration::from_millis(1);
 
-/// Page cache of the writer, in KiB (negative: SQLite's spelling): the indexes' upper levels and the
-/// pages that recent rows stand on.
+/// Page cache of the writer, in KiB (negative: SQLite's spelling): the indexes' upper levels and
+/// the pages that recent rows stand on.
 const WRITER_CACHE: i32 = -16_384;
 
-/// One file is looked at and made at a time in this process: closing a file that SQLite did not open
-/// would drop the locks of a store that has it open.
+/// One file is looked at and made at a time in this process: closing a file that SQLite did not
+/// open would drop the locks of a store that has it open.
 static OPENING: Mutex<()> = Mutex::new(());
 
 /// Why a store's file cannot be used.
@@ -135,8 +136,8 @@ impl From<io::Error> for OpenError {
     }
 }
 
-/// Opens the file for writing, as a prepared store of this build's version. `create` makes it where it
-/// is missing.
+/// Opens the file for writing, as a prepared store of this build's version. `create` makes it
+/// where it is missing.
 pub(super) fn writer(path: &Path, create: bool, wall: &WallClock) -> Result<Connection, OpenError> {
     let _one = OPENING.lock().unwrap_or_else(PoisonError::into_inner);
     make(path, create)?;
@@ -182,7 +183,7 @@ pub(super) fn connect(path: &Path) -> Result<Connection, OpenError> {
     if conn.is_readonly("main")? {
         return Err(OpenError::ReadOnly);
     }
-    wait_for_locks(&mut conn)?;
+    conn.busy_handler(Some(wait_for_lock))?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
     conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
     conn.pragma_update(None, "synchronous", "FULL")?;
@@ -239,7 +240,8 @@ fn known(path: &Path) -> Result<Whose, OpenError> {
     }
 }
 
-/// SQLite says "unable to open" for many reasons; the one that a user can act on is found by looking.
+/// SQLite says "unable to open" for many reasons; the one that a user can act on is found by
+/// looking.
 fn in_directory(path: &Path, error: rusqlite::Error) -> OpenError {
     if error.sqlite_error_code() != Some(rusqlite::ErrorCode::CannotOpen) {
         return error.into();
@@ -261,7 +263,8 @@ fn parent(path: &Path) -> PathBuf {
     }
 }
 
-/// Whether this user may make the log next to the file: tried, since modes do not tell the whole story.
+/// Whether this user may make the log next to the file: tried, since modes do not tell the whole
+/// story.
 fn may_write_next_to(path: &Path) -> bool {
     let token = u64::from_le_bytes(clock::random());
     let probe = parent(path).join(format!(".steadfast-{token:016x}"));
@@ -274,7 +277,7 @@ fn may_write_next_to(path: &Path) -> bool {
 }
 
 fn log_mode(conn: &Connection) -> Result<(), OpenError> {
-    let began = clock::mono_now();
+    let mut tries = 0;
     loop {
         let mode: rusqlite::Result<String> =
             conn.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0));
@@ -284,26 +287,20 @@ fn log_mode(conn: &Connection) -> Result<(), OpenError> {
             // The change of mode does not wait for locks by itself.
             Err(error)
                 if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseBusy)
-                    && clock::mono_now().since(began) < LOCK_PATIENCE =>
+                    && wait_for_lock(tries) =>
             {
-                clock::pause(LOCK_RETRY);
+                tries += 1;
             }
             Err(error) => return Err(error.into()),
         }
     }
 }
 
-fn wait_for_locks(conn: &mut Connection) -> rusqlite::Result<()> {
-    let mut began = clock::mono_now();
-    conn.busy_handler(Some(move |tries: i32| {
-        let now = clock::mono_now();
-        if tries == 0 {
-            began = now;
-        }
-        let patient = now.since(began) < LOCK_PATIENCE;
-        if patient {
-            clock::pause(LOCK_RETRY);
-        }
-        patient
-    }))
+/// Waits for the next try, if there is one after so many.
+fn wait_for_lock(tries: i32) -> bool {
+    let patient = tries < LOCK_TRIES;
+    if patient {
+        clock::pause(LOCK_RETRY);
+    }
+    patient
 }

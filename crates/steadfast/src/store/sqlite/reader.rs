@@ -6,13 +6,12 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Statement, params_from_iter, types::Value};
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{Guard, OperationId, Owner, Record, State};
+use steadfast_core::record::{OperationId, Record, State};
 use steadfast_core::time::WallTime;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::error::store_error;
-use super::{Shared, rows};
-use crate::store::watch::Foreign;
+use super::rows;
 use crate::store::{Cursor, Page, Scan, Secrets, StoreError, codec};
 
 /// Reader threads. A read takes some 15 µs from the page cache, so two keep up with any writer.
@@ -119,8 +118,8 @@ impl Reader<'_> {
         one(self.conn, &mut self.by_id, "WHERE r.id = ?1", &bytes)
     }
 
-    /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it is
-    /// an error where there is nothing else.
+    /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it
+    /// is an error where there is nothing else.
     pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Vec<Record>, StoreError> {
         let sql = rows::select(
             "WHERE r.locked_until IS NOT NULL AND r.locked_until <= ?1 ORDER BY r.locked_until",
@@ -271,66 +270,4 @@ fn filters(scan: &Scan) -> (String, Vec<Value>) {
     rest.push_str(" ORDER BY r.n LIMIT ?");
     values.push(Value::Integer(i64::from(scan.limit)));
     (rest, values)
-}
-
-/// Finds other processes' writes, on a connection of its own.
-pub(super) struct Lookout<'c> {
-    version: Statement<'c>,
-    writer: Statement<'c>,
-    guard: Statement<'c>,
-    seen: Option<i64>,
-    shared: Arc<Shared>,
-}
-
-impl<'c> Lookout<'c> {
-    pub(super) fn new(conn: &'c Connection, shared: Arc<Shared>) -> rusqlite::Result<Lookout<'c>> {
-        Ok(Lookout {
-            version: conn.prepare("PRAGMA data_version")?,
-            writer: conn.prepare("SELECT writer FROM meta")?,
-            guard: conn.prepare("SELECT owner, version FROM records WHERE scope_prefix = ?1")?,
-            seen: None,
-            shared,
-        })
-    }
-
-    /// Some commit came since the last look, and the last one or one before ours was another
-    /// process's. The last committer is read before the writer's note: who commits after another
-    /// process has noted it before.
-    fn foreign(&mut self) -> rusqlite::Result<bool> {
-        let version = self.version.query_row([], |row| row.get(0))?;
-        let moved = self.seen.replace(version) != Some(version);
-        let writer: i64 = match moved {
-            true => self.writer.query_row([], |row| row.get(0))?,
-            false => self.shared.token,
-        };
-        let noted = self
-            .shared
-            .foreign
-            .swap(false, std::sync::atomic::Ordering::AcqRel);
-        Ok(noted || writer != self.shared.token)
-    }
-}
-
-impl Foreign for Lookout<'_> {
-    fn may_have_written(&mut self) -> Result<bool, StoreError> {
-        self.foreign().map_err(|error| store_error(&error))
-    }
-
-    fn guard(&mut self, scope: &ScopeHash) -> Result<Option<Guard>, StoreError> {
-        let mut found = self
-            .guard
-            .query([rows::prefix(scope)])
-            .map_err(|e| store_error(&e))?;
-        let Some(row) = found.next().map_err(|e| store_error(&e))? else {
-            return Ok(None);
-        };
-        let part = |at: usize| row.get_ref(at).map_err(|e| store_error(&e));
-        let owner = part(0)?.as_str().ok().and_then(Owner::parse);
-        let version = part(1)?.as_i64().ok().and_then(|v| u64::try_from(v).ok());
-        match (owner, version) {
-            (Some(owner), Some(version)) => Ok(Some(Guard { owner, version })),
-            // Whoever waits looks for itself, and is told what is wrong.
-            _ => Ok(None),
-        }
-    }
 }

@@ -1,14 +1,14 @@
 //! The one writer: performs a batch of writes in one transaction.
 //!
 //! Rule: what one transaction says is done is on the disk before anybody is told; what fails alone
-//! leaves the others alone; a transaction that fails leaves nothing. The fence counter and the last
-//! date travel in the same transaction as the rows, and are read anew in each, since another process
-//! may have written.
+//! leaves the others alone; a transaction that fails leaves nothing. The fence counter and the
+//! last date travel in the same transaction as the rows, and are read anew in each, since another
+//! process may have written.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use rusqlite::{Connection, OptionalExtension, Statement, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use steadfast_core::key::ScopeHash;
 use steadfast_core::record::{Guard, Owner, Record};
 use steadfast_core::time::WallTime;
@@ -17,6 +17,7 @@ use super::Shared;
 use super::checkpoint::Log;
 use super::error::{is_own, store_error};
 use super::rows;
+use super::statements::Statements;
 use crate::store::batcher::{Applied, Committed, Engine};
 use crate::store::{Op, StoreError, codec, fence};
 
@@ -26,23 +27,6 @@ pub(super) struct Writer<'c> {
     sql: Statements<'c>,
     shared: Arc<Shared>,
     log: Log<'c>,
-}
-
-struct Statements<'c> {
-    begin: Statement<'c>,
-    commit: Statement<'c>,
-    meta: Statement<'c>,
-    put_meta: Statement<'c>,
-    find: Statement<'c>,
-    whole: Statement<'c>,
-    insert: Statement<'c>,
-    update: Statement<'c>,
-    remove: Statement<'c>,
-    put_body: Statement<'c>,
-    drop_body: Statement<'c>,
-    put_before: Statement<'c>,
-    drop_before: Statement<'c>,
-    expired: Statement<'c>,
 }
 
 /// The one row of `meta`.
@@ -87,29 +71,7 @@ impl<'c> Writer<'c> {
         shared: Arc<Shared>,
         log: Log<'c>,
     ) -> rusqlite::Result<Writer<'c>> {
-        let sql = Statements {
-            begin: conn.prepare("BEGIN IMMEDIATE")?,
-            commit: conn.prepare("COMMIT")?,
-            meta: conn.prepare("SELECT fence, last_date, writer FROM meta")?,
-            put_meta: conn.prepare("UPDATE meta SET fence = ?1, last_date = ?2, writer = ?3")?,
-            find: conn.prepare(
-                "SELECT n, scope, id, owner, version, fence, answer FROM records \
-                 WHERE scope_prefix = ?1",
-            )?,
-            whole: conn.prepare(&rows::select("WHERE r.n = ?1"))?,
-            insert: conn.prepare(&rows::insert())?,
-            update: conn.prepare(&rows::update())?,
-            remove: conn.prepare("DELETE FROM records WHERE n = ?1")?,
-            put_body: conn.prepare("INSERT OR REPLACE INTO answers (n, body) VALUES (?1, ?2)")?,
-            drop_body: conn.prepare("DELETE FROM answers WHERE n = ?1")?,
-            put_before: conn
-                .prepare("INSERT OR REPLACE INTO answers_before (n, body) VALUES (?1, ?2)")?,
-            drop_before: conn.prepare("DELETE FROM answers_before WHERE n = ?1")?,
-            expired: conn.prepare(
-                "SELECT n, scope FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1 \
-                 ORDER BY expires_at LIMIT ?2",
-            )?,
-        };
+        let sql = Statements::new(conn)?;
         Ok(Writer {
             conn,
             sql,
@@ -118,8 +80,8 @@ impl<'c> Writer<'c> {
         })
     }
 
-    /// One transaction. With `careful`, each write has a savepoint of its own, so that one that fails
-    /// is undone alone.
+    /// One transaction. With `careful`, each write has a savepoint of its own, so that one that
+    /// fails is undone alone.
     fn transact(&mut self, ops: &[Op], careful: bool) -> Result<Committed, Fault> {
         if !self.conn.is_autocommit() {
             // An earlier transaction could not be rolled back while the disk failed.
@@ -328,8 +290,8 @@ impl<'c> Writer<'c> {
         }
     }
 
-    /// What stands under `scope`. Another scope with the same prefix is an error: its row is neither
-    /// an answer for this one nor nothing.
+    /// What stands under `scope`. Another scope with the same prefix is an error: its row is
+    /// neither an answer for this one nor nothing.
     fn find(&mut self, scope: &ScopeHash) -> Result<Option<Found>, Fault> {
         let row = self.sql.find.query_row([rows::prefix(scope)], |row| {
             let owner: String = row.get(3)?;
