@@ -317,6 +317,30 @@ mod tests {
         }
     }
 
+    /// `docs/reference.md` has one row a setting: `| NAME | … |`, and for what is not acted on
+    /// `| NAME | ACCEPTED | INSTEAD |`.
+    #[test]
+    fn the_reference_has_a_row_for_every_setting() {
+        let reference = include_str!("../../../../docs/reference.md");
+        let rows = |head: &str| {
+            let rows = reference.lines().filter(|line| line.starts_with(head));
+            rows.map(str::to_owned).collect::<Vec<_>>()
+        };
+        for setting in SETTINGS {
+            let found = rows(&format!("| `{}` | ", setting.name));
+            let Support::NotYet { instead, accepts } = setting.support else {
+                assert_eq!(found.len(), 1, "{}", setting.name);
+                continue;
+            };
+            let values = accepts
+                .iter()
+                .map(|value| format!("`{}` ", value.written()));
+            let values: String = values.collect();
+            let row = format!("| `{}` | {values}| {instead} |", setting.name);
+            assert_eq!(found, [row]);
+        }
+    }
+
     #[test]
     fn a_name_that_is_near_is_offered_and_a_far_one_is_not() {
         let names = ["listen", "lease", "idempotency"];
