@@ -3,7 +3,6 @@
 pub mod admin;
 pub mod framing;
 pub mod listen;
-pub mod principal;
 pub mod proxy;
 pub mod route;
 pub mod run;

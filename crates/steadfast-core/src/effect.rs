@@ -1,16 +1,16 @@
 //! What the server may have done: none, unknown, applied.
 //!
-//! Decides the effect of one attempt from its end (the table of keyed.md, "What an attempt's end means")
-//! and the effect of an operation as the worst over its attempts. It refuses to know keys, records and
-//! policies beyond three sets of statuses. Requirements R3, I7, U1.
+//! Decides the effect of one attempt from its end (the table of keyed.md, "What an attempt's end
+//! means") and the effect of an operation as the worst over its attempts. It refuses to know keys,
+//! records and policies beyond three sets of statuses. Requirements R3, I7, U1.
 
 use std::fmt;
 
 use crate::attempt::{Answered, AttemptEnd, Failure};
 use crate::policy::{Meaning, Statuses};
 
-/// What the server may have done with an operation. `Unknown` is a result of its own, never a failure
-/// (U1). The order is from best known to worst for the question "may it run again".
+/// What the server may have done with an operation. `Unknown` is a result of its own, never a
+/// failure (U1). The order is from best known to worst for the question "may it run again".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Effect {
     /// Nothing happened.
@@ -52,7 +52,8 @@ pub struct Verdict {
     pub effect: Effect,
     /// Where the record goes.
     pub meaning: Meaning,
-    /// The answer belongs into the record. False where there is none, or where it is only passed on.
+    /// The answer belongs into the record. False where there is none, or where it is only passed
+    /// on.
     pub keep_answer: bool,
     /// The upstream showed that it honours keys, so it may be asked again with the same one.
     pub honours_key: bool,
@@ -67,10 +68,10 @@ pub struct Earlier {
     pub key_honoured: bool,
 }
 
-/// The verdict on an attempt's end. The effect of an operation is the worst over its attempts: after
-/// one that may have executed, only a 2xx or 303 settles it — and, where the upstream honours the key,
-/// also its final 4xx other than 409. Anything else leaves it unknown: passed on, never stored as final,
-/// never releasing (keyed.md, "What an attempt's end means").
+/// The verdict on an attempt's end. The effect of an operation is the worst over its attempts:
+/// after one that may have executed, only a 2xx or 303 settles it — and, where the upstream honours
+/// the key, also its final 4xx other than 409. Anything else leaves it unknown: passed on, never
+/// stored as final, never releasing (keyed.md, "What an attempt's end means").
 pub fn verdict(end: &AttemptEnd, statuses: &Statuses, earlier: Earlier) -> Verdict {
     let alone = match end {
         AttemptEnd::Failed(failure) => of_failure(*failure),
@@ -371,5 +372,45 @@ mod tests {
         assert_eq!(of(500), (Effect::None, Meaning::Released));
         assert_eq!(of(404), (Effect::Unknown, Meaning::Unknown));
         assert!(Statuses::new(&[code(500)], &[code(500)], &[]).is_err());
+    }
+
+    #[test]
+    fn a_success_that_an_operator_does_not_call_final_settles_no_ambiguity() {
+        let code = |s| StatusCode::from_u16(s).unwrap();
+        let earlier = Earlier {
+            ambiguous: true,
+            key_honoured: true,
+        };
+        for sets in [
+            Statuses::new(&[], &[code(202), code(422)], &[]).unwrap(),
+            Statuses::new(&[], &[], &[code(202), code(422)]).unwrap(),
+        ] {
+            for status in [202, 422] {
+                let got = verdict(&AttemptEnd::Answered(answered(status)), &sets, earlier);
+                assert_eq!(got.meaning, Meaning::Unknown, "{status}");
+                assert_eq!((got.effect, got.keep_answer), (Effect::Unknown, false));
+            }
+        }
+        // Nor does a failure or a gateway's 5xx that was called final.
+        let sets = Statuses::new(&[code(500)], &[], &[]).unwrap();
+        let got = verdict(&AttemptEnd::Answered(answered(500)), &sets, earlier);
+        assert_eq!(got.meaning, Meaning::Unknown);
+    }
+
+    #[test]
+    fn an_answer_that_says_unknown_settles_nothing_and_still_shows_that_the_key_is_honoured() {
+        let earlier = Earlier {
+            ambiguous: true,
+            key_honoured: true,
+        };
+        for status in [200, 303, 409, 422] {
+            let says = Answered {
+                says_unknown: true,
+                ..answered(status)
+            };
+            let got = verdict(&AttemptEnd::Answered(says), &Statuses::default(), earlier);
+            assert_eq!(got.meaning, Meaning::Unknown, "{status}");
+            assert!(got.honours_key && !got.keep_answer);
+        }
     }
 }

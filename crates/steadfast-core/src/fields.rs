@@ -1,8 +1,8 @@
 //! Which header fields belong to one hop, which only steadfast may say, and which must not be given
 //! to a later caller.
 //!
-//! Decides by name alone. Source: RFC 9110 7.6.1 (hop-by-hop), keyed.md "Scope" (what is removed from
-//! every request) and "Duplicates" (what is not replayed); requirement S3.
+//! Decides by name alone. Source: RFC 9110 7.6.1 (hop-by-hop), keyed.md "Scope" (what is removed
+//! from every request) and "Duplicates" (what is not replayed); requirement S3.
 
 use http::header::{self, HeaderMap, HeaderName};
 
@@ -72,8 +72,9 @@ const NOT_REPLAYED_PREFIXES: [&str; 3] = ["ratelimit-", "x-ratelimit-", "x-rate-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProtectedNomination(pub String);
 
-/// Removes everything that belongs to the hop the message came over: the listed fields and every field
-/// that `Connection` names. Of `TE`, `trailers` alone may be passed on, which is the caller's to add.
+/// Removes everything that belongs to the hop the message came over: the listed fields and every
+/// field that `Connection` names. Of `TE`, `trailers` alone may be passed on, which is the caller's
+/// to add.
 ///
 /// Fails, changing nothing, where a request's `Connection` names a protected field.
 pub fn strip_hop(headers: &mut HeaderMap) -> Result<(), ProtectedNomination> {
@@ -122,8 +123,8 @@ pub fn strip_ours_from_answer(headers: &mut HeaderMap) {
     remove_prefixed(headers, &["steadfast-"]);
 }
 
-/// Removes what only steadfast says from a request: a caller's fence never passes, an attempt count only
-/// from a trusted peer.
+/// Removes what only steadfast says from a request: a caller's fence never passes, an attempt count
+/// only from a trusted peer.
 pub fn strip_ours_from_request(headers: &mut HeaderMap, peer_is_trusted: bool) {
     headers.remove("idempotency-fence");
     if !peer_is_trusted {
@@ -245,5 +246,31 @@ mod tests {
         let mut trusted = sent;
         strip_ours_from_request(&mut trusted, true);
         assert_eq!(trusted, map(&[("steadfast-attempt", "2")]));
+    }
+
+    #[test]
+    fn an_answer_that_nominates_a_protected_field_keeps_it() {
+        let mut headers = map(&[
+            ("connection", "content-type, x-one"),
+            ("content-type", "text/plain"),
+            ("x-one", "1"),
+            ("proxy-authenticate", "Basic"),
+            ("trailer", "x-sum"),
+        ]);
+        strip_hop_of_answer(&mut headers);
+        assert_eq!(headers, map(&[("content-type", "text/plain")]));
+    }
+
+    #[test]
+    fn what_a_connection_line_of_the_answer_names_is_not_kept_for_later_callers() {
+        let all = map(&[("connection", "x-hop"), ("x-hop", "1"), ("x-kept", "2")]);
+        assert_eq!(replayable(&all), map(&[("x-kept", "2")]));
+    }
+
+    #[test]
+    fn a_nomination_that_is_no_field_name_harms_nothing() {
+        let mut headers = map(&[("connection", "a b, (, \"x\", x-one"), ("x-one", "1")]);
+        strip_hop(&mut headers).unwrap();
+        assert!(headers.is_empty());
     }
 }

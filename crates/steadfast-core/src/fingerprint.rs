@@ -11,7 +11,7 @@ use std::fmt;
 
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, HeaderName, Method, header};
-use sha2::Sha256;
+use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 mod body;
@@ -61,6 +61,16 @@ impl FingerprintSecret {
     /// The number that records name it by.
     pub fn id(&self) -> u32 {
         self.id
+    }
+
+    /// The number and the bytes of a secret that an operator wrote as text. The number tells two texts
+    /// apart and nothing of either; it is never the small one that stores give their own secret.
+    pub fn of_text(text: &str) -> (u32, [u8; 32]) {
+        let bytes: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let named = Sha256::new_with_prefix(b"steadfast secret id v1");
+        let name: [u8; 32] = named.chain_update(bytes).finalize().into();
+        let id = u32::from_be_bytes([name[0], name[1], name[2], name[3]]);
+        (id | 1 << 31, bytes)
     }
 }
 

@@ -15,6 +15,7 @@ pub mod fields;
 pub mod fingerprint;
 pub mod key;
 pub mod policy;
+pub mod principal;
 pub mod problem;
 pub mod record;
 pub mod replay;

@@ -1,9 +1,9 @@
 //! The server decision: every transition of a keyed request's record.
 //!
-//! Decides who may start, who must wait, what stands, what a lost lease means and what may be written
-//! over what. Refuses to know clocks, stores, sockets and how an answer is rendered: it is given a row,
-//! the date, and what was seen, and gives the next row with the guard under which it may replace the
-//! standing one. No other place changes a [`State`].
+//! Decides who may start, who must wait, what stands, what a lost lease means and what may be
+//! written over what. Refuses to know clocks, stores, sockets and how an answer is rendered: it is
+//! given a row, the date, and what was seen, and gives the next row with the guard under which it
+//! may replace the standing one. No other place changes a [`State`].
 //!
 //! ```text
 //!             ┌────────────── released ◄──────────────┐
@@ -36,8 +36,8 @@ pub use lease::{Change, may_start, read_back, recover, renew, withdraw};
 pub use operator::{NotSettleable, release, resolve};
 pub use settle::{Ended, Settle, settle};
 
-/// Events kept in one record's history. The first and the latest are what a person asks for; a key that
-/// is repeated for days would otherwise grow its row without bound.
+/// Events kept in one record's history. The first and the latest are what a person asks for; a key
+/// that is repeated for days would otherwise grow its row without bound.
 pub const HISTORY_MAX: usize = 64;
 
 /// Where a record stands.
@@ -171,7 +171,8 @@ impl fmt::Debug for OperationId {
     }
 }
 
-/// An answer as it is kept: exactly what a duplicate will be given, less what [`crate::replay`] strips.
+/// An answer as it is kept: exactly what a duplicate will be given, less what [`crate::replay`]
+/// strips.
 #[derive(Clone, PartialEq, Eq)]
 pub struct StoredAnswer {
     /// The upstream's status.
@@ -359,6 +360,11 @@ impl Record {
     /// Somebody is at work on it.
     pub fn is_held(&self) -> bool {
         matches!(self.standing.state, State::Reserved | State::Dispatched)
+    }
+
+    /// `mine` is at work on it: the hold has not been lost, taken over or settled.
+    pub fn is_held_by(&self, mine: Hold) -> bool {
+        self.is_held() && self.hold() == mine
     }
 
     /// What the attempts so far mean for the next one's verdict. A repeat is only made where the

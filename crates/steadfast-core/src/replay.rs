@@ -23,8 +23,9 @@ pub const FENCE: HeaderName = HeaderName::from_static("idempotency-fence");
 /// `Server` products that relay requests: their 503 may come after the request was sent on.
 const RELAYS: [&str; 3] = ["envoy", "istio-envoy", "varnish"];
 
-/// Proxy-Status errors that say a connection failed after it may have carried the request
-/// (RFC 9209 2.3; those that end before it are evidence of the opposite and are not listed).
+/// Proxy-Status errors of a connection (RFC 9209 2.3). Also those that tell of one that was never
+/// made: they speak of the intermediary's last try, and an earlier one may have carried the
+/// request.
 const RELAY_ERRORS: [&str; 8] = [
     "connection_terminated",
     "connection_timeout",
@@ -36,8 +37,8 @@ const RELAY_ERRORS: [&str; 8] = [
     "http_response_timeout",
 ];
 
-/// Reads what a response head says. `problem_type` is the `type` member of a problem body, where the
-/// driver has one at hand.
+/// Reads what a response head says. `problem_type` is the `type` member of a problem body, where
+/// the driver has one at hand.
 pub fn read(
     status: StatusCode,
     headers: &HeaderMap,
@@ -53,9 +54,9 @@ pub fn read(
 }
 
 fn says_unknown(headers: &HeaderMap, problem_type: Option<&str>) -> bool {
-    let effect = headers
-        .get(EFFECT)
-        .is_some_and(|v| v.as_bytes().trim_ascii() == b"unknown");
+    // Any line counts: an intermediary may have added its own.
+    let mut effects = headers.get_all(EFFECT).iter();
+    let effect = effects.any(|v| v.as_bytes().trim_ascii() == b"unknown");
     let problem = problem_type.is_some_and(|urn| {
         urn == "urn:steadfast:problem:in-progress" || urn == "urn:steadfast:problem:outcome-unknown"
     });
@@ -113,8 +114,9 @@ pub fn kept(status: StatusCode, headers: &HeaderMap, body: Bytes) -> StoredAnswe
     }
 }
 
-/// The headers of the executing answer: the upstream's, less what is the hop's and what only steadfast
-/// says, plus `Idempotent-Replayed: false`, plus the effect where it had to be interpreted.
+/// The headers of the executing answer: the upstream's, less what is the hop's and what only
+/// steadfast says, plus `Idempotent-Replayed: false`, plus the effect where it had to be
+/// interpreted.
 pub fn executing_headers(mut headers: HeaderMap, effect: Option<Effect>) -> HeaderMap {
     strip_hop_of_answer(&mut headers);
     strip_ours_from_answer(&mut headers);
@@ -203,5 +205,103 @@ mod tests {
         let out = executing_headers(headers, None);
         assert_eq!(out.get("idempotent-replayed").unwrap(), "false");
         assert_eq!(out.len(), 1);
+    }
+
+    // rule: every-proxy-status-connection-error-leaves-the-effect-unknown
+    #[test]
+    fn every_connection_error_that_an_intermediary_tells_leaves_the_effect_unknown() {
+        for error in RELAY_ERRORS {
+            for line in [
+                format!("edge; error={error}"),
+                format!("edge;error={error};next-hop=\"a\""),
+                format!("inner, edge; error={}", error.to_uppercase()),
+            ] {
+                let mut headers = HeaderMap::new();
+                headers.append("proxy-status", HeaderValue::from_static("inner"));
+                headers.append("proxy-status", HeaderValue::from_str(&line).unwrap());
+                let got = read(StatusCode::SERVICE_UNAVAILABLE, &headers, None, true);
+                assert!(got.through_intermediary, "{line}");
+            }
+        }
+        for line in [
+            "edge; error=dns_error",
+            "edge; error=connection_refused_x",
+            "edge",
+        ] {
+            assert!(
+                !evidence("proxy-status", line).through_intermediary,
+                "{line}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_effect_that_any_line_says_is_unknown_is_unknown() {
+        let mut headers = HeaderMap::new();
+        headers.append(EFFECT, HeaderValue::from_static("none"));
+        headers.append(EFFECT, HeaderValue::from_static(" unknown "));
+        assert!(read(StatusCode::OK, &headers, None, true).says_unknown);
+        assert!(!evidence("steadfast-effect", "unknowns").says_unknown);
+    }
+
+    // rule: a-replay-is-the-stored-answer-marked
+    #[test]
+    fn a_replay_is_the_stored_status_body_and_headers_marked_as_a_replay() {
+        let mut headers = HeaderMap::new();
+        headers.insert("location", HeaderValue::from_static("/orders/1"));
+        headers.insert("set-cookie", HeaderValue::from_static("a=b"));
+        headers.insert("idempotent-replayed", HeaderValue::from_static("false"));
+        headers.insert("steadfast-effect", HeaderValue::from_static("none"));
+        let body = Bytes::from_static(b"\x00{}\xff");
+        let stored = kept(StatusCode::CREATED, &headers, body.clone());
+        assert_eq!((stored.status, &stored.body), (StatusCode::CREATED, &body));
+        let given = replayed_headers(&stored, None);
+        assert_eq!(given.get(REPLAYED).unwrap(), "true");
+        assert_eq!(given.get("location").unwrap(), "/orders/1");
+        assert_eq!(given.len(), 2);
+        let unknown = replayed_headers(&stored, Some(Effect::Unknown));
+        assert_eq!(unknown.get(EFFECT).unwrap(), "unknown");
+        assert_eq!(unknown.get_all(EFFECT).iter().count(), 1);
+    }
+
+    #[test]
+    fn an_executing_answer_keeps_what_only_a_later_caller_must_not_see() {
+        let mut headers = HeaderMap::new();
+        headers.insert("set-cookie", HeaderValue::from_static("a=b"));
+        headers.insert("date", HeaderValue::from_static("now"));
+        headers.insert("connection", HeaderValue::from_static("x-hop"));
+        headers.insert("x-hop", HeaderValue::from_static("1"));
+        let given = executing_headers(headers, Some(Effect::Unknown));
+        let mut names: Vec<_> = given.keys().map(HeaderName::as_str).collect();
+        names.sort_unstable();
+        let expected = [
+            "date",
+            "idempotent-replayed",
+            "set-cookie",
+            "steadfast-effect",
+        ];
+        assert_eq!(names, expected);
+        assert_eq!(given.get(REPLAYED).unwrap(), "false");
+    }
+
+    #[test]
+    fn streams_and_problems_are_known_by_the_essence_of_their_type() {
+        for (value, stream, problem) in [
+            ("text/event-stream", true, false),
+            ("Text/Event-Stream; charset=utf-8", true, false),
+            ("application/grpc", true, false),
+            ("application/grpc+proto", true, false),
+            ("application/problem+json", false, true),
+            ("Application/Problem+JSON ; a=b", false, true),
+            ("application/json", false, false),
+            ("text/plain; x=text/event-stream", false, false),
+            ("", false, false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert("content-type", HeaderValue::from_static(value));
+            assert_eq!(is_stream(&headers), stream, "{value}");
+            assert_eq!(is_problem(&headers), problem, "{value}");
+        }
+        assert!(!is_stream(&HeaderMap::new()) && !is_problem(&HeaderMap::new()));
     }
 }

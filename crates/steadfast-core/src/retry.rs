@@ -1,9 +1,10 @@
 //! The client decision: what an attempt's end means for the caller, and whether it goes again.
 //!
-//! Decides the operation first, then the error (R1): what the server may have done, whether this may be
-//! repeated at all, whether anything is left to repeat it with. Refuses to know clocks, budgets of other
-//! callers and how an answer is rendered. In this version an operation has one attempt, so
-//! [`Decision::Retry`] and [`Decision::Defer`] are part of the type and are never decided.
+//! Decides the operation first, then the error (R1): what the server may have done, whether this
+//! may be repeated at all, whether anything is left to repeat it with. Refuses to know clocks,
+//! budgets of other callers and how an answer is rendered. In this version an operation has one
+//! attempt, so [`Decision::Retry`] and [`Decision::Defer`] are part of the type and are never
+//! decided.
 
 use std::time::Duration;
 
@@ -84,7 +85,8 @@ impl Reason {
     }
 }
 
-/// The decision at the end of the only attempt. `remaining` is what is left of the caller's deadline.
+/// The decision at the end of the only attempt. `remaining` is what is left of the caller's
+/// deadline.
 pub fn on_end(end: &AttemptEnd, facts: Facts<'_>, remaining: Duration) -> Decision {
     let failure = match end {
         AttemptEnd::Answered(_) => return Decision::Finish(Reason::Answered),
@@ -193,5 +195,76 @@ mod tests {
             reason: Reason::IdentityRefused,
         };
         assert_eq!(got, never);
+    }
+
+    const FAILURES: [Failure; 15] = [
+        Failure::Resolve,
+        Failure::Connect,
+        Failure::Pool,
+        Failure::TlsIdentity,
+        Failure::TlsHandshake,
+        Failure::NotWritten,
+        Failure::Write,
+        Failure::ReadTimeout,
+        Failure::Reset,
+        Failure::RefusedStream,
+        Failure::AboveGoaway,
+        Failure::BelowGoaway,
+        Failure::Idle,
+        Failure::Truncated,
+        Failure::Abandoned,
+    ];
+
+    // rule: an-effect-of-none-needs-evidence
+    #[test]
+    fn an_effect_of_none_is_told_only_of_what_was_never_sent_or_changes_nothing() {
+        let methods = [
+            Method::GET,
+            Method::PUT,
+            Method::DELETE,
+            Method::POST,
+            Method::PATCH,
+        ];
+        for failure in FAILURES {
+            for method in &methods {
+                for (keyed, left) in [(false, LEFT), (true, LEFT), (false, Duration::ZERO)] {
+                    let none = match failed(failure, method, keyed, left) {
+                        Decision::GiveUp { effect, .. } => effect == Effect::None,
+                        Decision::Unknown(_) => false,
+                        other => panic!("one attempt only, got {other:?}"),
+                    };
+                    let harmless = failure.never_sent() || (method.is_safe() && !keyed);
+                    assert_eq!(none, harmless, "{failure:?} {method} {keyed}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_not_sent_in_time_says_that_the_deadline_passed() {
+        let got = failed(Failure::Connect, &Method::POST, true, Duration::ZERO);
+        let late = Decision::GiveUp {
+            effect: Effect::None,
+            reason: Reason::Deadline,
+        };
+        assert_eq!(got, late);
+    }
+
+    #[test]
+    fn an_answer_stands_whatever_its_status_and_the_time_left() {
+        for status in [200, 302, 404, 429, 500, 503] {
+            let end = AttemptEnd::Answered(crate::attempt::Answered {
+                status: http::StatusCode::from_u16(status).unwrap(),
+                request_written: false,
+                through_intermediary: true,
+                says_unknown: true,
+            });
+            let facts = Facts {
+                method: &Method::POST,
+                keyed: true,
+            };
+            let got = on_end(&end, facts, Duration::ZERO);
+            assert_eq!(got, Decision::Finish(Reason::Answered), "{status}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::config::{print_warnings, refuse};
 use super::runtime;
 use crate::args::GatewayArgs;
-use crate::gateway::run::{Sockets, run as serve};
+use crate::gateway::run::{Sockets, prepare, serve};
 use crate::run::Exit;
 use crate::settings::environment::Environment;
 use crate::settings::top::Flags;
@@ -44,6 +44,13 @@ fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
         }
     };
     runtime()?.block_on(async {
+        let server = match prepare(settings, store).await {
+            Ok(server) => server,
+            Err(error) => {
+                writeln!(err, "error: store = \"{}\": {error}", settings.top.store)?;
+                return Ok(Exit::Configuration);
+            }
+        };
         let sockets = match Sockets::bind(settings).await {
             Ok(sockets) => sockets,
             Err(error) => {
@@ -52,40 +59,40 @@ fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
             }
         };
         let (data, admin) = sockets.addresses()?;
-        writeln!(err, "steadfast listens on http://{data}, for operators on http://{admin}")?;
-        writeln!(err, "records are kept in {}", settings.top.store)?;
         // A signal that comes before they are caught would end the process undrained.
         let stop = stop()?;
-        match serve(settings, store, sockets, stop).await {
-            Ok(ended) if ended.cut == 0 && ended.stopped == 0 => {
-                writeln!(err, "drained; all work has ended")?;
-                Ok(Exit::Done)
-            }
-            Ok(ended) => {
-                let (cut, stopped) = (ended.cut, ended.stopped);
-                writeln!(
-                    err,
-                    "drained; cut {cut} connections, stopped {stopped} keyed operations, whose outcome \
-                     is unknown (`steadfast keys list --state unknown`)"
-                )?;
-                Ok(Exit::Done)
-            }
-            Err(error) => {
-                writeln!(err, "error: store = \"{}\": {error}", settings.top.store)?;
-                Ok(Exit::Failed)
-            }
+        writeln!(err, "steadfast listens on http://{data}, for operators on http://{admin}")?;
+        writeln!(err, "records are kept in {}", settings.top.store)?;
+        let ended = serve(settings, server, sockets, stop).await;
+        let (cut, stopped) = (ended.cut, ended.stopped);
+        if cut == 0 && stopped == 0 {
+            writeln!(err, "drained; all work has ended")?;
+        } else {
+            writeln!(
+                err,
+                "drained; cut {cut} connections, stopped {stopped} keyed operations, whose outcome is \
+                 unknown (`steadfast keys list --state unknown`)"
+            )?;
         }
+        Ok(Exit::Done)
     })
 }
 
-/// Ready at the first SIGTERM or SIGINT.
+/// Ready at the first SIGTERM or SIGINT. A SIGHUP, which would end the process undrained, is told that
+/// it changes nothing.
 fn stop() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
     Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return,
+                _ = hang_up.recv() => {
+                    tracing::warn!("a reload is not yet supported; restart to change settings");
+                }
+            }
         }
     })
 }

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Map, json};
 use steadfast::store::sqlite::Sqlite;
+use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::record::State;
 
 use super::config::refuse;
@@ -12,7 +13,9 @@ use crate::args::{MigrateArgs, StatusArgs, StoreCommand};
 use crate::run::Exit;
 use crate::settings::address::StoreUrl;
 use crate::settings::environment::Environment;
-use crate::settings::{store as store_of, value::show_length};
+use crate::settings::top::Flags;
+use crate::settings::value::show_length;
+use crate::settings::{from_file, store as store_of};
 use crate::stores::{Open, open};
 
 /// Runs the command; results go to `out`, the story to `err`.
@@ -33,7 +36,48 @@ pub fn run(
     match command {
         StoreCommand::Status(args) => status(&url, Open::Existing, args.json, out, err),
         StoreCommand::Migrate(args) if args.print => print_sql(&url, args.json, out),
-        StoreCommand::Migrate(args) => status(&url, Open::Prepare, args.json, out, err),
+        StoreCommand::Migrate(args) => {
+            let exit = register(&url, args, environment, err)?;
+            if exit != Exit::Done {
+                return Ok(exit);
+            }
+            status(&url, Open::Prepare, args.json, out, err)
+        }
+    }
+}
+
+/// Makes a configured `secret` known to the store, as the present one; the store keeps the old ones, so
+/// that what was made with them stays readable.
+fn register(
+    url: &StoreUrl,
+    args: &MigrateArgs,
+    environment: &Environment,
+    err: &mut dyn Write,
+) -> io::Result<Exit> {
+    let Some(file) = args.store.config.as_deref() else {
+        return Ok(Exit::Done);
+    };
+    let settings = match from_file(file, &Flags::default(), environment) {
+        Ok(settings) => settings,
+        Err(faults) => return refuse(&faults, err),
+    };
+    let (Some(secret), StoreUrl::Sqlite(path)) = (&settings.top.secret, url) else {
+        return Ok(Exit::Done);
+    };
+    let (id, bytes) = FingerprintSecret::of_text(secret.expose());
+    let done = Sqlite::open(path)
+        .map_err(|error| error.to_string())
+        .and_then(|store| {
+            store
+                .register_secret(id, bytes)
+                .map_err(|error| error.to_string())
+        });
+    match done {
+        Ok(()) => Ok(Exit::Done),
+        Err(error) => {
+            writeln!(err, "error: store = \"{url}\": {error}")?;
+            Ok(Exit::Configuration)
+        }
     }
 }
 

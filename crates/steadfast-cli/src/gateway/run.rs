@@ -12,6 +12,7 @@ use steadfast::body::Body;
 use steadfast::clock;
 use steadfast::server::{self, Limits as ServerLimits, Server, sweep};
 use steadfast::store::{Store, StoreError};
+use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::problem::{Problem, Slug};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -103,17 +104,11 @@ pub struct Ended {
     pub stopped: usize,
 }
 
-/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within `drain`,
-/// and what is left is written down as unknown.
+/// The server side of `settings` over `store`.
 ///
 /// # Errors
-/// Those of the store at the start.
-pub async fn run(
-    settings: &Settings,
-    store: Arc<dyn Store>,
-    sockets: Sockets,
-    stop: impl Future<Output = ()>,
-) -> Result<Ended, StoreError> {
+/// Those of the store, and a configured secret that it does not know.
+pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Server, StoreError> {
     let leases = settings
         .routes
         .iter()
@@ -121,6 +116,31 @@ pub async fn run(
     let defaults = ServerLimits::default();
     let lease = leases.min().unwrap_or(defaults.lease);
     let server = Server::new(store, ServerLimits { lease, ..defaults }).await?;
+    with_secret(server, settings)
+}
+
+/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within `drain`,
+/// and what is left is written down as unknown.
+///
+/// # Errors
+/// Those of [`prepare`].
+pub async fn run(
+    settings: &Settings,
+    store: Arc<dyn Store>,
+    sockets: Sockets,
+    stop: impl Future<Output = ()>,
+) -> Result<Ended, StoreError> {
+    let server = prepare(settings, store).await?;
+    Ok(serve(settings, server, sockets, stop).await)
+}
+
+/// The same with a server that is prepared.
+pub async fn serve(
+    settings: &Settings,
+    server: Server,
+    sockets: Sockets,
+    stop: impl Future<Output = ()>,
+) -> Ended {
     let gateway = Gateway::new(settings, server.clone());
     let retention = settings
         .routes
@@ -178,9 +198,25 @@ pub async fn run(
     sweeper.abort();
     end_admin.send_replace(true);
     let _ = operators.await;
-    Ok(Ended {
+    Ended {
         cut: drained.cut,
         stopped,
+    }
+}
+
+/// The configured fingerprint secret, which the store has to know: a record made with one that it does
+/// not know could not be compared later.
+fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError> {
+    let Some(secret) = &settings.top.secret else {
+        return Ok(server);
+    };
+    let (id, _) = FingerprintSecret::of_text(secret.expose());
+    server.with_secret(id).ok_or_else(|| {
+        StoreError::Unavailable(
+            "it does not know the configured `secret`; make it known with `steadfast store migrate \
+             --config FILE`"
+                .to_owned(),
+        )
     })
 }
 

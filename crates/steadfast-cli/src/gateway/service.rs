@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::header::{HeaderMap, HeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use steadfast::body::{Body, full};
@@ -15,10 +15,10 @@ use steadfast_core::deadline::{
 };
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::{strip_hop, strip_ours_from_request};
+use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
-use super::principal::{self, PrincipalError, PrincipalRule};
 use super::proxy;
 use super::route::{PathError, RequestPath};
 use super::upstream::Upstream;
@@ -41,6 +41,7 @@ pub struct Gateway {
 struct Inner {
     routes: Vec<(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool)>,
     trusted: TrustedPeers,
+    guarded: Vec<HeaderName>,
     server: Server,
 }
 
@@ -62,11 +63,17 @@ impl Gateway {
             };
             routes.push((route.clone(), Arc::new(route.policy.clone()), pool));
         }
+        let guarded = settings
+            .routes
+            .iter()
+            .filter_map(|route| route.principal.guarded_field());
+        let guarded = guarded.cloned().collect();
         let trusted = settings.top.trusted_peers.clone();
         Gateway {
             inner: Arc::new(Inner {
                 routes,
                 trusted,
+                guarded,
                 server,
             }),
         }
@@ -123,10 +130,10 @@ impl Gateway {
         strip_ours_from_request(&mut parts.headers, trusted);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
-            Some(_) => Some(self.principal(&route.principal, &parts.headers, peer)?),
+            Some(_) => Some(self.principal(&route.principal, &parts.headers, trusted)?),
             None => None,
         };
-        self.strip_principal_field(&route.principal, &mut parts.headers, trusted);
+        self.strip_principal_fields(&mut parts.headers, trusted);
         proxy::write_forwarded(&mut parts.headers, peer, trusted);
         let upstream = Upstream {
             pool: pool.clone(),
@@ -188,10 +195,10 @@ impl Gateway {
         &self,
         rule: &PrincipalRule,
         headers: &HeaderMap,
-        peer: IpAddr,
+        peer_is_trusted: bool,
     ) -> Result<Principal, Problem> {
         let found = rule
-            .evaluate(headers, peer, &self.inner.trusted)
+            .evaluate(headers, peer_is_trusted)
             .map_err(unknown_principal)?;
         let (kind, value) = match found {
             principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
@@ -204,10 +211,12 @@ impl Gateway {
         })
     }
 
-    /// The field that names principals passes from trusted peers only.
-    fn strip_principal_field(&self, rule: &PrincipalRule, headers: &mut HeaderMap, trusted: bool) {
-        if let Some(name) = rule.guarded_field().filter(|_| !trusted) {
-            headers.remove(name);
+    /// Fields that name principals, on whatever route, pass from trusted peers only.
+    fn strip_principal_fields(&self, headers: &mut HeaderMap, trusted: bool) {
+        if !trusted {
+            for name in &self.inner.guarded {
+                headers.remove(name);
+            }
         }
     }
 
@@ -237,7 +246,7 @@ impl Gateway {
         let row = row.ok_or_else(not_found)?;
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let asks = self
-            .principal(&rule, &parts.headers, peer)
+            .principal(&rule, &parts.headers, self.inner.trusted.trusts(peer))
             .map_err(|_| not_found())?;
         if self.inner.server.tenant(&asks) != row.tenant {
             return Err(not_found());

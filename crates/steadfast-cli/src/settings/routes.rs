@@ -19,8 +19,8 @@ use super::layers::{Layers, Origins};
 use super::level::Written;
 use super::top::Top;
 use super::value::{length, positive_length, show_length, size, text, whole, word};
-use crate::gateway::principal::{PrincipalRule, RuleError};
 use crate::gateway::route::{Methods, PathPattern};
+use steadfast_core::principal::{PrincipalRule, RuleError};
 
 /// Largest body that can be kept, in bytes: it stands in memory, and in one row of a store.
 const LARGEST_BODY: usize = 512 << 20;

@@ -13,7 +13,7 @@ use super::layers::{Origin, Origins};
 use super::names::nearest;
 use super::routes::Route;
 use super::value::show_length;
-use crate::gateway::principal::PrincipalRule;
+use steadfast_core::principal::PrincipalRule;
 
 /// Bits of a random UUID, the commonest key.
 const UUID_BITS: u32 = 122;

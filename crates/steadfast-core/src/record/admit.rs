@@ -98,8 +98,9 @@ pub fn reserve(request: &Request, start: Start, now: WallTime) -> Record {
     record
 }
 
-/// What `request` meets at `row`. `unrenewed_for` is how long the observer has seen this very version
-/// on its monotonic clock; `expiry` is false while the store's clock is not to be trusted for expiry.
+/// What `request` meets at `row`. `unrenewed_for` is how long the observer has seen this very
+/// version on its monotonic clock; `expiry` is false while the store's clock is not to be trusted
+/// for expiry.
 pub fn admit(
     row: &Record,
     request: &Request,
@@ -111,6 +112,12 @@ pub fn admit(
 ) -> Admission {
     if expiry && row.is_expired(now) {
         return take_over_expired(row, request, start, now);
+    }
+    // A lost reservation hinders nobody: what stood before it stands again, or nothing does.
+    if row.standing.state == State::Reserved
+        && let Some(change) = recover(row, now, unrenewed_for)
+    {
+        return Admission::Recover(change);
     }
     match same {
         Sameness::Unreadable => return Admission::Unreadable,
@@ -138,15 +145,15 @@ fn finished(row: &Record) -> Admission {
     }
 }
 
-/// The stricter of the record's and the current way out holds. An upstream that showed that it honours
-/// the key may be asked again whatever the way out.
+/// The stricter of the record's and the current way out holds. An upstream that showed that it
+/// honours the key may be asked again whatever the way out.
 fn may_repeat(row: &Record, request: &Request) -> bool {
     let stricter = std::cmp::min(row.standing.on_unknown, request.on_unknown);
     stricter == OnUnknown::Repeat || row.standing.honours_key
 }
 
-/// The same operation goes again: its row keeps its id and history, and what stood before is kept to be
-/// put back.
+/// The same operation goes again: its row keeps its id and history, and what stood before is kept
+/// to be put back.
 fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
     let standing = held(request, start, now, Some(&row.standing));
     let mut event = started(request, start, now);
@@ -157,8 +164,8 @@ fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Ad
     Admission::TakeOver(Box::new(row.next(standing, before, event)), row.guard())
 }
 
-/// A row past its expiry counts as absent: another operation takes its place, with an id of its own.
-/// The version goes on, so that whoever watched the old row sees a change.
+/// A row past its expiry counts as absent: another operation takes its place, with an id of its
+/// own. The version goes on, so that whoever watched the old row sees a change.
 fn take_over_expired(row: &Record, request: &Request, start: Start, now: WallTime) -> Admission {
     let next = Record {
         version: row.version + 1,
@@ -204,8 +211,13 @@ fn started(request: &Request, start: Start, now: WallTime) -> Event {
     }
 }
 
-/// The dispatch mark: written before the first byte, with a connection in hand.
-pub fn dispatch(row: &Record, now: WallTime) -> Record {
+/// The dispatch mark: written before the first byte, with a connection in hand. `None` where the
+/// row is not the reservation of `mine`: whatever stands there is another's, or has come to rest,
+/// and a mark over it would send a second time.
+pub fn dispatch(row: &Record, mine: Hold, now: WallTime) -> Option<Record> {
+    if row.standing.state != State::Reserved || !row.is_held_by(mine) {
+        return None;
+    }
     let standing = Standing {
         state: State::Dispatched,
         attempts: row.standing.attempts + 1,
@@ -219,11 +231,11 @@ pub fn dispatch(row: &Record, now: WallTime) -> Record {
         by,
         detail: String::new(),
     };
-    row.next(standing, row.before.clone(), event)
+    Some(row.next(standing, row.before.clone(), event))
 }
 
-/// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again once
-/// the attempt it waited for ended unknown without an answer.
+/// What a waiter meets. It never executes, except that under `repeat` it may ask [`admit`] again
+/// once the attempt it waited for ended unknown without an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Joining {
     /// Ask [`admit`] again: the attempt ended unknown without an answer.
@@ -235,7 +247,7 @@ pub enum Joining {
     /// A lost lease must be written down first; then look again.
     Recover(Change),
     /// The settled answer of the attempt that was waited for.
-    Settled(Standing),
+    Settled(Box<Standing>),
     /// Still at work.
     Wait,
 }
@@ -246,24 +258,33 @@ pub fn join(row: Option<&Record>, waited: Hold, now: WallTime, unrenewed_for: Du
     if row.id != waited.id {
         return Joining::Gone;
     }
-    if row.is_held() {
-        let missed = row.before.as_deref().filter(|b| b.fence == waited.fence);
-        if let Some(settled) = missed.filter(|b| b.state == State::Released) {
-            return ended(settled);
-        }
-        return match recover(row, now, unrenewed_for) {
-            Some(change) => Joining::Recover(change),
-            None => Joining::Wait,
-        };
+    if !row.is_held() {
+        return ended(&row.standing, waited);
     }
-    ended(&row.standing)
+    // A newer hold may stand over the end that was waited for.
+    let missed = row.before.as_deref().filter(|b| b.fence == waited.fence);
+    if let Some(settled) = missed.filter(|b| is_told(b)) {
+        return ended(settled, waited);
+    }
+    match recover(row, now, unrenewed_for) {
+        Some(change) => Joining::Recover(change),
+        None => Joining::Wait,
+    }
 }
 
-fn ended(standing: &Standing) -> Joining {
+/// The end is one that its waiters are given, rather than one that they wait on after.
+fn is_told(end: &Standing) -> bool {
+    end.state == State::Released || end.answer != Answer::None
+}
+
+fn ended(standing: &Standing, waited: Hold) -> Joining {
+    // An older fence than was waited for: the attempt came to nothing, and what stood before it
+    // stands.
+    let came_to_nothing = standing.fence < waited.fence;
     match (standing.state, &standing.answer) {
+        (State::Released, _) if came_to_nothing => Joining::NeverSent,
         (State::Released, Answer::None) => Joining::NeverSent,
-        (State::Unknown, Answer::None) => Joining::AskAgain,
-        (State::Deferred, _) => Joining::AskAgain,
-        _ => Joining::Settled(standing.clone()),
+        (State::Unknown, Answer::None) | (State::Deferred, _) => Joining::AskAgain,
+        _ => Joining::Settled(Box::new(standing.clone())),
     }
 }

@@ -10,8 +10,8 @@ use crate::time::WallTime;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotSettleable(pub State);
 
-/// The operator gives the answer: every duplicate will be given it. `token` is a fresh owner, so that no
-/// holder can write any more.
+/// The operator gives the answer: every duplicate will be given it. `token` is a fresh owner, so
+/// that no holder can write any more.
 pub fn resolve(
     row: &Record,
     answer: StoredAnswer,
@@ -21,10 +21,10 @@ pub fn resolve(
     now: WallTime,
 ) -> Result<Record, NotSettleable> {
     let detail = format!("status {}", answer.status.as_u16());
-    let effect = if answer.status.is_success() {
-        Effect::Applied
-    } else {
-        Effect::None
+    // The same statuses that tell it of an attempt (keyed.md, "What an attempt's end means").
+    let effect = match answer.status.as_u16() {
+        200..=299 | 303 => Effect::Applied,
+        _ => Effect::None,
     };
     let standing = Standing {
         state: State::Completed,
@@ -42,8 +42,8 @@ pub fn resolve(
     Ok(row.next(standing, None, event))
 }
 
-/// The operator knows that nothing was executed: attempts so far count as none, and the same request
-/// may go again.
+/// The operator knows that nothing was executed: attempts so far count as none, and the same
+/// request may go again.
 pub fn release(
     row: &Record,
     token: Owner,

@@ -34,8 +34,9 @@ pub enum Settle {
 }
 
 /// Whether and how `mine` may write its end over the row that stands. A completed record is never
-/// overwritten. The holder under whose owner and fence the row stands may complete it even after its
-/// lease; a holder that lost it may only bring a success to a row that ended unknown.
+/// overwritten. The holder under whose owner and fence the row stands may complete it even after
+/// its lease; a holder that lost it may only bring a success to a row that ended unknown, which
+/// makes the row its own, under the newer fence.
 pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
     if stands.id != mine.id {
         return Settle::Lost;
@@ -43,34 +44,39 @@ pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle
     let holds = stands.standing.owner == mine.owner && stands.standing.fence == mine.fence;
     let success = end.verdict.effect == Effect::Applied && end.verdict.meaning == Meaning::Final;
     match stands.standing.state {
-        State::Reserved | State::Dispatched if holds => put(stands, end, now),
-        State::Unknown if holds && end.verdict.meaning == Meaning::Unknown => {
-            late_unknown(stands, end, now)
+        State::Reserved | State::Dispatched if holds => put(stands, mine, end, now),
+        State::Unknown if holds && end.nothing_sent && stands.before.is_some() => {
+            put(stands, mine, end, now)
         }
-        State::Unknown if holds || success => put(stands, end, now),
-        State::Released if holds && success => put(stands, end, now),
-        State::Completed | State::Released if holds => Settle::Already,
+        State::Unknown if holds && end.verdict.meaning == Meaning::Unknown => {
+            late_unknown(stands, mine, end, now)
+        }
+        State::Unknown if holds || success => put(stands, mine, end, now),
+        State::Released if holds && success => put(stands, mine, end, now),
+        State::Released if holds => Settle::Already,
+        State::Completed if stands.standing.owner == mine.owner => Settle::Already,
         _ => Settle::Lost,
     }
 }
 
-/// A late holder that does not know either only adds an answer, if it has one to keep.
-fn late_unknown(stands: &Record, end: &Ended, now: WallTime) -> Settle {
-    let adds = end.verdict.keep_answer && stands.standing.answer == Answer::None;
-    if adds {
-        put(stands, end, now)
+/// A late holder that does not know either only adds what it learnt: an answer to keep, or that the
+/// upstream honours the key.
+fn late_unknown(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
+    let learnt = end.verdict.honours_key && !stands.standing.honours_key;
+    if stands.standing.answer == Answer::None && (end.verdict.keep_answer || learnt) {
+        put(stands, mine, end, now)
     } else {
         Settle::Already
     }
 }
 
-fn put(stands: &Record, end: &Ended, now: WallTime) -> Settle {
-    let by = stands.standing.owner.to_string();
+fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
+    let by = mine.owner.to_string();
     if let (true, Some(before)) = (end.nothing_sent, &stands.before) {
         // A hold that came to nothing must not make an earlier unknown outcome look settled.
         let event = Event {
             at: now,
-            event: "released",
+            event: "withdrawn",
             by,
             detail: end.reason.clone(),
         };
@@ -94,7 +100,9 @@ fn put(stands: &Record, end: &Ended, now: WallTime) -> Settle {
         state,
         effect: verdict.effect,
         ambiguous: state == State::Unknown,
-        honours_key: verdict.honours_key,
+        honours_key: verdict.honours_key || stands.standing.honours_key,
+        // Whoever wrote it is its owner, so that the holder it overtook is told what stands.
+        owner: mine.owner,
         answer,
         reason: end.reason.clone(),
         locked_until: None,

@@ -22,6 +22,7 @@ pub(super) struct Held {
     pub(super) asked: Arc<Asked>,
     pub(super) hold: Hold,
     lease: Duration,
+    earlier: Earlier,
     row: Mutex<Record>,
     renewed: StdMutex<MonoTime>,
 }
@@ -55,20 +56,21 @@ impl Drop for Renewing {
 
 impl Held {
     pub(super) fn new(server: Server, asked: Arc<Asked>, row: Record, since: MonoTime) -> Held {
-        let (hold, lease) = (row.hold(), row.standing.lease);
+        let (hold, lease, earlier) = (row.hold(), row.standing.lease, row.earlier());
         Held {
             server,
             asked,
             hold,
             lease,
+            earlier,
             row: Mutex::new(row),
             renewed: StdMutex::new(since),
         }
     }
 
-    /// What earlier attempts of this operation left behind.
-    pub(super) async fn earlier(&self) -> Earlier {
-        self.row.lock().await.earlier()
+    /// What earlier attempts of this operation had left behind when this hold began.
+    pub(super) fn earlier(&self) -> Earlier {
+        self.earlier
     }
 
     /// The holder is still certain of its hold, so that it may start something (I8).
@@ -100,7 +102,7 @@ impl Held {
     /// One renewal; false when the row is not held under this hold any more.
     async fn renew(&self) -> Result<bool, StoreError> {
         let mut row = self.row.lock().await;
-        if !row.is_held() || row.hold() != self.hold {
+        if !row.is_held_by(self.hold) {
             return Ok(false);
         }
         let asked_at = clock::mono_now();
@@ -118,7 +120,7 @@ impl Held {
             // An earlier write of ours whose reply was lost may stand; the next round starts from it.
             Written::Stands(stands) => {
                 *row = *stands;
-                Ok(row.is_held() && row.hold() == self.hold)
+                Ok(row.is_held_by(self.hold))
             }
             Written::Gone => Ok(false),
         }
@@ -129,23 +131,39 @@ impl Held {
         let mut row = self.row.lock().await;
         let asked_at = clock::mono_now();
         let limit = self.asked.policy.idempotency.store_timeout;
-        let write = async {
-            let now = self.server.store().now().await?;
-            let next = record::dispatch(&row, now);
-            self.replace(&row, next).await
-        };
-        match clock::within(limit, write).await {
-            Ok(Ok(Written::Done(stands))) => {
-                *row = *stands;
+        match clock::within(limit, self.marked(&mut row)).await {
+            Ok(Ok(true)) => {
                 *self
                     .renewed
                     .lock()
                     .unwrap_or_else(|poisoned| poisoned.into_inner()) = asked_at;
                 Mark::Done
             }
-            Ok(Ok(Written::Stands(_) | Written::Gone)) => Mark::Lost,
+            Ok(Ok(false)) => Mark::Lost,
             Ok(Err(_)) | Err(clock::Elapsed) => Mark::NoStore,
         }
+    }
+
+    /// Whether the mark came to stand. A renewal of ours whose reply was lost may stand instead of the
+    /// row that was known: the mark then goes on from it.
+    async fn marked(&self, row: &mut Record) -> Result<bool, StoreError> {
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let Some(next) = record::dispatch(row, self.hold, now) else {
+                return Ok(false);
+            };
+            match self.replace(row, next).await? {
+                Written::Done(stands) => {
+                    *row = *stands;
+                    return Ok(true);
+                }
+                Written::Stands(stands) => *row = *stands,
+                Written::Gone => return Ok(false),
+            }
+        }
+        Err(StoreError::Unavailable(
+            "the record keeps changing; try again".to_owned(),
+        ))
     }
 
     /// Writes an end, over whatever stands, as far as it may be written over it.
@@ -172,8 +190,9 @@ impl Held {
         ))
     }
 
-    /// Waits until the row that stands is not at work any more, and takes it as the one to settle over.
-    pub(super) async fn wait_for_rest(&self) -> Result<(), StoreError> {
+    /// Waits until the row that stands is not at work any more, and takes it as the one to settle
+    /// over; false where none stands any more.
+    pub(super) async fn wait_for_rest(&self) -> Result<bool, StoreError> {
         let mut row = self.row.lock().await;
         let scope = row.scope;
         while row.is_held() && row.hold() != self.hold {
@@ -190,10 +209,10 @@ impl Held {
             };
             match stands {
                 Some(stands) => *row = stands,
-                None => return Ok(()),
+                None => return Ok(false),
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     async fn replace(&self, row: &Record, next: Record) -> Result<Written, StoreError> {

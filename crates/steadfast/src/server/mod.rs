@@ -153,6 +153,17 @@ impl Server {
         })
     }
 
+    /// The same server, making fingerprints with the secret `id`; `None` where the store does not know
+    /// it, so that nothing could be read with it later.
+    ///
+    /// # Panics
+    /// When the server was cloned before: a secret is chosen at the start.
+    pub fn with_secret(mut self, id: u32) -> Option<Server> {
+        let inner = Arc::get_mut(&mut self.inner).expect("a secret is chosen at the start");
+        inner.secrets = inner.secrets.clone().with_present(id)?;
+        Some(self)
+    }
+
     /// The store.
     pub fn store(&self) -> &Arc<dyn Store> {
         &self.inner.store

@@ -433,7 +433,7 @@ impl<E: Execute> Work<E> {
 
     async fn ended(&self, end: &AttemptEnd, answer: Answer, detail: &str) -> Ended {
         let rules = &self.asked.policy.idempotency;
-        let verdict = verdict(end, &rules.statuses, self.held.earlier().await);
+        let verdict = verdict(end, &rules.statuses, self.held.earlier());
         let reason = match (end.slug(), detail) {
             (slug, "") => slug,
             (_, "shutdown") => "shutdown".to_owned(),
@@ -467,8 +467,11 @@ impl<E: Execute> Work<E> {
     /// Another holds a newer fence, or an operator has settled the record.
     async fn overtaken(&mut self, ended: &Ended, reply: Reply) {
         let given = loop {
-            if self.held.wait_for_rest().await.is_err() {
-                break Reply::problem(&self.asked.store_unavailable());
+            match self.held.wait_for_rest().await {
+                Ok(true) => {}
+                // Nothing stands that could be given instead of the real answer.
+                Ok(false) => break reply,
+                Err(_) => break Reply::problem(&self.asked.store_unavailable()),
             }
             match self.held.settle(ended).await {
                 Ok(End::Written) => break reply,

@@ -27,6 +27,8 @@ mod batcher;
 mod codec;
 #[cfg(any(test, feature = "test-util"))]
 pub mod conformance;
+#[cfg(any(test, feature = "test-util"))]
+pub mod faulty;
 mod fence;
 pub mod memory;
 #[cfg(feature = "sqlite")]
@@ -146,6 +148,18 @@ pub struct Secrets {
 }
 
 impl Secrets {
+    /// The same secrets, with the fingerprint secret `id` as the present one; `None` where the store does
+    /// not know it.
+    pub fn with_present(mut self, id: u32) -> Option<Secrets> {
+        let at = self
+            .fingerprints
+            .iter()
+            .position(|secret| secret.id() == id)?;
+        let present = self.fingerprints.remove(at);
+        self.fingerprints.push(present);
+        Some(self)
+    }
+
     /// The secret with which fingerprints are made now.
     ///
     /// # Panics

@@ -2,4 +2,5 @@
 
 mod pool;
 mod store_memory;
+mod store_property;
 mod store_sqlite;

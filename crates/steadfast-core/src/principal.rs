@@ -6,12 +6,9 @@
 //! would be shown another's answers. Sources: keyed.md "Scope", I2, S1; RFC 6265 section 4.2.
 
 use std::fmt;
-use std::net::IpAddr;
 
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName};
-
-use crate::settings::peers::TrustedPeers;
 
 /// How a route finds the principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,12 +64,11 @@ impl PrincipalRule {
         }
     }
 
-    /// The principal of a request with these fields from this peer.
+    /// The principal of a request with these fields, from a peer that may or may not name principals.
     pub fn evaluate(
         &self,
         fields: &HeaderMap,
-        peer: IpAddr,
-        trusted: &TrustedPeers,
+        peer_is_trusted: bool,
     ) -> Result<Principal, PrincipalError> {
         match self {
             PrincipalRule::Anonymous => Ok(Principal::Anonymous),
@@ -81,7 +77,7 @@ impl PrincipalRule {
                 None if fields.contains_key(COOKIE) => Err(PrincipalError::CookieOnly),
                 None => Ok(Principal::Anonymous),
             },
-            PrincipalRule::Header(name) if trusted.trusts(peer) => {
+            PrincipalRule::Header(name) if peer_is_trusted => {
                 let value = single(fields, name)?;
                 let value = value.ok_or_else(|| PrincipalError::Absent(self.clone()))?;
                 Ok(self.proven(value))
