@@ -1,5 +1,5 @@
-//! Every default in the code stands in `docs/defaults.md` with its value, and nothing else does; and
-//! the tests that its tables name exist.
+//! Every default in the code stands in `docs/defaults.md` with its value, and nothing else does.
+//! The tests that its tables name exist.
 
 use std::collections::BTreeMap;
 
