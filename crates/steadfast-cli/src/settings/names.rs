@@ -1,7 +1,7 @@
 //! Every setting there is, where it may stand, and whether this build acts on it.
 //!
 //! Decides what a name means and which values of a setting that is not acted on yet are accepted:
-//! those that ask for what the build does anyway. Source: contract, "Configuration".
+//! those that ask for what the build does anyway. Source: docs/reference.md.
 
 use super::document::Value;
 

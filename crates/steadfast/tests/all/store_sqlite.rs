@@ -1,4 +1,4 @@
-//! The store in a file keeps the contract.
+//! The store in a file keeps what `Store` promises.
 
 use steadfast::store::conformance;
 use steadfast::store::sqlite::Sqlite;
