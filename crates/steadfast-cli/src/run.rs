@@ -10,7 +10,7 @@ use crate::args::{Arguments, Command};
 use crate::commands;
 use crate::settings::environment::Environment;
 
-/// How a command ended (contract, "Exit codes").
+/// How a command ended (docs/reference.md, "Exit codes").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// Done.

@@ -3,7 +3,7 @@
 //! Decides whether a configuration can be run at all, and names everything that is wrong with it at
 //! once: place, setting, reason, next step. It reads the file, the environment and the flags, in
 //! this order of growing weight; nothing behind it reads or checks a setting again. Source:
-//! contract, "Configuration".
+//! docs/reference.md, "Configuration".
 
 use std::fs::File;
 use std::io::Read;

@@ -7,8 +7,8 @@
 
 use http::StatusCode;
 
-/// The phase in which an attempt failed, in the order in which phases happen. The words are those
-/// of `explain --error` (contract, section 1).
+/// The phase in which an attempt failed, in the order in which phases happen. Its words stand in
+/// records' histories and in details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Failure {
     /// The name did not resolve.

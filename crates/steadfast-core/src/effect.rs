@@ -1,8 +1,8 @@
 //! What the server may have done: none, unknown, applied.
 //!
-//! Decides the effect of one attempt from its end (the table of keyed.md, "What an attempt's end
-//! means") and the effect of an operation as the worst over its attempts. It refuses to know keys,
-//! records and policies beyond three sets of statuses. Requirements R3, I7, U1.
+//! Decides the effect of one attempt from its end (the table of docs/keyed-requests.md, "What an
+//! attempt's end means") and the effect of an operation as the worst over its attempts. It refuses
+//! to know keys, records and policies beyond three sets of statuses. Requirements R3, I7, U1.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub struct Earlier {
 /// The verdict on an attempt's end. The effect of an operation is the worst over its attempts:
 /// after one that may have executed, only a 2xx or 303 settles it — and, where the upstream honours
 /// the key, also its final 4xx other than 409. Anything else leaves it unknown: passed on, never
-/// stored as final, never releasing (keyed.md, "What an attempt's end means").
+/// stored as final, never releasing (docs/keyed-requests.md, "What an attempt's end means").
 pub fn verdict(end: &AttemptEnd, statuses: &Statuses, earlier: Earlier) -> Verdict {
     let alone = match end {
         AttemptEnd::Failed(failure) => of_failure(*failure),

@@ -1,8 +1,8 @@
 //! Which header fields belong to one hop, which only steadfast may say, and which must not be given
 //! to a later caller.
 //!
-//! Decides by name alone. Source: RFC 9110 7.6.1 (hop-by-hop), keyed.md "Scope" (what is removed
-//! from every request) and "Duplicates" (what is not replayed); requirement S3.
+//! Decides by name alone. Sources: RFC 9110 7.6.1 (hop-by-hop); docs/keyed-requests.md, "Scope"
+//! (what is removed from every request) and "Duplicates" (what is not replayed); S3.
 
 use http::header::{self, HeaderMap, HeaderName};
 

@@ -5,7 +5,8 @@
 //! count (the order of JSON members, a multipart boundary), everything else does; in doubt the
 //! bytes count. A record keeps version, secret and options of its fingerprint, and a comparison
 //! uses these, so that an upgrade, a new secret or a changed route never makes a repeat look like
-//! another request. Sources: keyed.md "Fingerprint", I2, I5; RFC 8259, RFC 7578, RFC 2104.
+//! another request. Sources: docs/keyed-requests.md, "Fingerprint"; I2, I5; RFC 8259, RFC 7578,
+//! RFC 2104.
 
 use std::fmt;
 

@@ -3,8 +3,8 @@
 //! Decides whether a header field holds a key, which text that key is, and whether it is long and
 //! random enough to be told from everybody else's. It refuses to know routes, modes and records; a
 //! key that is not honoured is never parsed. Rule: two spellings of one key are one key, and what
-//! is not clearly a key is refused, never guessed. Sources: keyed.md "Key" and "Scope", I2; the
-//! Idempotency-Key draft, section 2.1; RFC 9651 sections 3.1.2 and 3.3.3.
+//! is not clearly a key is refused, never guessed. Sources: docs/keyed-requests.md, "Key" and
+//! "Scope"; I2; the Idempotency-Key draft, section 2.1; RFC 9651 sections 3.1.2 and 3.3.3.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -92,7 +92,7 @@ pub enum KeyError {
 }
 
 impl KeyError {
-    /// The problem slug of the answer (contract, section 2).
+    /// The problem slug of the answer (docs/reference.md, "Problems").
     pub fn slug(&self) -> &'static str {
         match self {
             KeyError::Weak { .. } => "key-weak",

@@ -165,7 +165,8 @@ impl Default for Idempotency {
     }
 }
 
-/// Statuses that an operator moved out of the table of keyed.md ("What an attempt's end means").
+/// Statuses that an operator moved out of the table of docs/keyed-requests.md, "What an attempt's
+/// end means".
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statuses {
     overrides: BTreeMap<u16, Meaning>,

@@ -3,7 +3,8 @@
 //! Decides which part of a request proves its principal, and when there is no telling. It hashes
 //! nothing and looks nothing up: what comes out is the proof itself, to be hashed by the core and
 //! never shown. Rule: where two readings are possible the request is refused, for a wrong principal
-//! would be shown another's answers. Sources: keyed.md "Scope", I2, S1; RFC 6265 section 4.2.
+//! would be shown another's answers. Sources: docs/keyed-requests.md, "Principal"; I2,
+//! S1; RFC 6265 section 4.2.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Every answer that steadfast itself gives, in one table.
 //!
-//! Decides status, effect and whether sending the same thing again is sensible, per slug (contract,
-//! "Answers the gateway makes itself"). Refuses to know who asks; the detail is the caller's, and ends
+//! Decides status, effect and whether sending the same thing again is sensible, per slug
+//! (docs/reference.md, "Problems"). Refuses to know who asks; the detail is the caller's, and ends
 //! with the next step. RFC 9457.
 
 use std::fmt;

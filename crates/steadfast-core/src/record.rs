@@ -12,7 +12,7 @@
 //!    └──────► deferred ──► dispatched …
 //! ```
 //!
-//! Source: keyed.md, "States" and "Duplicates"; requirements I3 to I9, U1, U2.
+//! Source: docs/keyed-requests.md, from "States" on; requirements I3 to I9, U1, U2.
 
 use std::fmt;
 use std::time::Duration;

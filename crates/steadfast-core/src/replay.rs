@@ -2,7 +2,7 @@
 //!
 //! Decides the evidence in a response head ([`read`]) and the headers that a replay or an executing
 //! answer carries. Refuses to know records: which answer is given is [`crate::record`]'s.
-//! Source: keyed.md, "What an attempt's end means" and "Duplicates".
+//! Source: docs/keyed-requests.md, "What an attempt's end means" and "Duplicates".
 
 use bytes::Bytes;
 use http::header::HeaderName;

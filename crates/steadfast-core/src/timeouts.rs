@@ -46,7 +46,7 @@ impl Default for Timeouts {
 
 impl Timeouts {
     /// The same limits, none longer than `deadline`: a limit that can never be reached is cut, so that
-    /// what is shown is what holds (contract, Configuration).
+    /// what is shown is what holds (docs/reference.md, "Configuration").
     pub fn within(self, deadline: Duration) -> Timeouts {
         Timeouts {
             resolve: self.resolve.min(deadline),

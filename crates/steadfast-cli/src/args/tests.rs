@@ -52,7 +52,7 @@ fn wrong_usage_is_refused() {
 }
 
 #[test]
-fn every_flag_of_the_contract_is_taken() {
+fn every_documented_flag_is_taken() {
     for line in [
         "gateway --to http://a --listen b --admin c --store d",
         "gateway --config a --listen b --admin c --store d",

@@ -4,8 +4,8 @@
 //! headers and hosts. Rule: the path is taken as sent; two spellings that differ only in
 //! percent-encoding of unreserved characters are one path, `%2F` is no separator, and a path that
 //! an upstream might walk through (`.` or `..` in any disguise) is refused, so that route and
-//! upstream cannot disagree about what was asked for. Sources: contract, "Configuration"; RFC 3986
-//! sections 3.3, 5.2.4, 6.2.2.
+//! upstream cannot disagree about what was asked for. Sources: docs/reference.md, "Configuration";
+//! RFC 3986 sections 3.3, 5.2.4, 6.2.2.
 
 use std::fmt;
 

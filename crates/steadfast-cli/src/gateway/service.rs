@@ -1,4 +1,4 @@
-//! One request through the gateway, in the order of checks of keyed.md.
+//! One request through the gateway, in the order of docs/keyed-requests.md, "Order of checks".
 
 use std::net::IpAddr;
 use std::sync::Arc;

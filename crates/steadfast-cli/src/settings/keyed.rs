@@ -1,7 +1,7 @@
 //! The settings below `idempotency`: the rules of keyed requests on a route.
 //!
 //! Decides which values are possible and which contradict one another, and translates them into the
-//! core's types. The words are those of the contract; what they do is the core's.
+//! core's types. The words are those of docs/reference.md; what they do is the core's.
 
 use std::ops::RangeInclusive;
 

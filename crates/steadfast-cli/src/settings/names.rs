@@ -1,7 +1,7 @@
 //! Every setting there is, where it may stand, and whether this build acts on it.
 //!
 //! Decides what a name means and which values of a setting that is not acted on yet are accepted:
-//! those that ask for what the build does anyway. Source: contract, "Configuration".
+//! those that ask for what the build does anyway. Source: docs/reference.md.
 
 use super::document::Value;
 
@@ -314,6 +314,30 @@ mod tests {
         for setting in SETTINGS {
             let below = format!("{}.", setting.name);
             assert!(!SETTINGS.iter().any(|other| other.name.starts_with(&below)));
+        }
+    }
+
+    /// `docs/reference.md` has one row a setting: `| NAME | … |`, and for what is not acted on
+    /// `| NAME | ACCEPTED | INSTEAD |`.
+    #[test]
+    fn the_reference_has_a_row_for_every_setting() {
+        let reference = include_str!("../../../../docs/reference.md");
+        let rows = |head: &str| {
+            let rows = reference.lines().filter(|line| line.starts_with(head));
+            rows.map(str::to_owned).collect::<Vec<_>>()
+        };
+        for setting in SETTINGS {
+            let found = rows(&format!("| `{}` | ", setting.name));
+            let Support::NotYet { instead, accepts } = setting.support else {
+                assert_eq!(found.len(), 1, "{}", setting.name);
+                continue;
+            };
+            let values = accepts
+                .iter()
+                .map(|value| format!("`{}` ", value.written()));
+            let values: String = values.collect();
+            let row = format!("| `{}` | {values}| {instead} |", setting.name);
+            assert_eq!(found, [row]);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Peers that are believed: addresses and networks.
 //!
 //! Decides whether an address is in one of them. An IPv4 address that came as an IPv6 one is the
-//! IPv4 address. Source: contract, `trusted_peers`; RFC 4632.
+//! IPv4 address. Source: docs/reference.md, `trusted_peers`; RFC 4632.
 
 use std::fmt;
 use std::net::IpAddr;

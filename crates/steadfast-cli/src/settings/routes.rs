@@ -1,7 +1,8 @@
 //! One route: where it leads, and everything that it decides.
 //!
 //! Decides how limits and the deadline fit together, and which settings of a route contradict one
-//! another or the top level. Source: contract, "Configuration"; keyed.md "Scope".
+//! another or the top level. Sources: docs/reference.md, "Configuration"; docs/keyed-requests.md,
+//! "Scope" and "Principal".
 
 use std::collections::BTreeSet;
 use std::num::NonZeroU32;

@@ -1,7 +1,7 @@
 //! Secrets: where one is kept, and the text that was found there.
 //!
 //! Decides that a secret never stands in the configuration itself. No message and no `Debug` form
-//! shows one. Source: contract, "Configuration"; S2.
+//! shows one. Source: docs/reference.md, "Configuration"; S2.
 
 use std::fmt;
 use std::fs::File;

@@ -9,7 +9,7 @@ use super::layers::Origin;
 use super::names::{Accepted, SETTINGS, Support};
 use super::*;
 
-/// The sample of the contract, as it stands there.
+/// Everything that will be settable, in one file; this build refuses some of it.
 const SAMPLE: &str = include_str!("tests/sample.toml");
 
 const ROUTE_LINES: &str = "[[route]]\npath = \"/{*rest}\"\nto = \"http://127.0.0.1:9000\"\n";

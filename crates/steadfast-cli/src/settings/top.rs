@@ -1,7 +1,7 @@
 //! The settings of the top level: where the gateway listens, what it keeps, whom it believes.
 //!
 //! Decides which of flag, environment and file holds (in this order), and that the admin address
-//! gives nothing away. Source: contract, "Configuration" and "Admin address".
+//! gives nothing away. Source: docs/reference.md, "Configuration" and "Admin API".
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! What is sound in a configuration, but may surprise whoever runs it.
 //!
-//! Decides what start-up and `config check` say beside errors. Sources: keyed.md "Scope" and "Key";
-//! contract, "Configuration".
+//! Decides what start-up and `config check` say beside errors. Sources: docs/keyed-requests.md,
+//! "Scope", "Principal" and "Key"; docs/reference.md, "Configuration".
 
 use steadfast_core::policy::KeyMode;
 

@@ -1,4 +1,4 @@
-//! The walls of the house, as tests over the repository's own text.
+//! The walls of ARCHITECTURE.md, as tests over the repository's own text.
 //!
 //! Each check is a pure function from files to findings, so that its self-test feeds it a small
 //! wrong sample; one test runs it over the tree. A finding names file and line, and its message

@@ -1,7 +1,8 @@
 //! What an `application/x-www-form-urlencoded` body means.
 //!
 //! Decides that the order of pairs counts within a name only, and that `+`, `%20` and the like are
-//! the characters that they spell. Source: keyed.md "Fingerprint"; URL Standard, section 5.1.
+//! the characters that they spell. Source: docs/keyed-requests.md, "Fingerprint"; URL
+//! Standard, 5.1.
 //! Unlike that parser, a `%` that begins no escape makes the body count by its bytes, and `a` is
 //! not `a=`: servers differ there.
 

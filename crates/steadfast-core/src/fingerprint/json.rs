@@ -5,7 +5,7 @@
 //! two texts are equal exactly if they mean the same. No number becomes a double and no exponent
 //! is expanded. What readers disagree on makes the body count by its bytes: malformed text,
 //! duplicate names (after escapes), lone surrogates, depth, and exponents that no program computes
-//! with. Source: keyed.md "Fingerprint"; RFC 8259, RFC 7493 section 2.
+//! with. Source: docs/keyed-requests.md, "Fingerprint"; RFC 8259, RFC 7493 section 2.
 //!
 //! The encoding, in which every value tells where it ends:
 //!

@@ -1,8 +1,9 @@
 //! What a `multipart/*` body means: its parts in order, each by name, file name, type and bytes.
 //!
 //! Decides that the boundary, and how header fields of a part are spelt, do not count. Source:
-//! keyed.md "Fingerprint"; RFC 2046 section 5.1, RFC 7578 section 4. Strict where parsers differ:
-//! a preamble, an epilogue, a folded, repeated or unknown field makes the body count by its bytes.
+//! docs/keyed-requests.md, "Fingerprint"; RFC 2046 section 5.1, RFC 7578 section 4. Strict where
+//! parsers differ: a preamble, an epilogue, a folded, repeated or unknown field makes the body
+//! count by its bytes.
 
 use super::frame::{put_length, put_optional, put_part};
 

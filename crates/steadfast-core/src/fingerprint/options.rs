@@ -1,6 +1,6 @@
 //! How a route reads bodies for fingerprints: by meaning or by bytes, and what it leaves out.
 //!
-//! Decides which options are possible. Source: keyed.md "Fingerprint"; RFC 6901 (JSON Pointer).
+//! Decides which options are possible. Source: docs/keyed-requests.md, "Fingerprint"; RFC 6901.
 
 use std::fmt;
 

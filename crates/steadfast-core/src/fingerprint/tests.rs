@@ -1,4 +1,4 @@
-//! The rules of keyed.md, "Fingerprint": which requests are one request, and which are two.
+//! Which requests are one request, and which are two (docs/keyed-requests.md, "Fingerprint").
 
 use http::HeaderValue;
 use proptest::prelude::*;

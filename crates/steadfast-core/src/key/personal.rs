@@ -3,7 +3,7 @@
 //! Decides whether a whole key has the shape of an e-mail address or of a payment card number.
 //! Rule: the whole key, never a part of it, so that no random key is ever taken for one. It
 //! refuses to know anything else about people: this catches a mistake, not an intention. Sources:
-//! keyed.md "Key"; ISO/IEC 7812-1 annex B (the check digit).
+//! docs/keyed-requests.md, "Key"; ISO/IEC 7812-1 annex B (the check digit).
 
 use std::fmt;
 

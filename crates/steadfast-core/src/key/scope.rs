@@ -2,8 +2,8 @@
 //!
 //! Decides which requests share one record. It refuses to know routes: adding or renaming one
 //! never changes the scope of a live key. Rule: everything that a person could be recognised by
-//! goes through an HMAC with a secret made with the store and never rotated. Sources: keyed.md
-//! "Scope", I2; RFC 3986 sections 6.2.2.1 and 6.2.2.2; RFC 2104.
+//! goes through an HMAC with a secret made with the store and never rotated. Sources:
+//! docs/keyed-requests.md, "Scope"; I2; RFC 3986 sections 6.2.2.1 and 6.2.2.2; RFC 2104.
 
 use std::fmt;
 

@@ -1,8 +1,8 @@
 //! How hard a key is to guess.
 //!
 //! Decides an upper estimate in bits from the form of the key alone: what its generator can have
-//! put into it, if it was a good one. It refuses to know whether it was. Source: keyed.md
-//! "Strength", I2; RFC 9562 (UUID), the ULID specification.
+//! put into it, if it was a good one. It refuses to know whether it was. Source:
+//! docs/keyed-requests.md, "Key"; I2; RFC 9562 (UUID), the ULID specification.
 
 /// The strength of a key in bits, an upper estimate.
 ///

@@ -1,4 +1,5 @@
-//! The rules of keyed.md, "Key" and "Scope": one table each, and the million random keys.
+//! The rules of docs/keyed-requests.md, "Key" and "Scope": one table each, and the million random
+//! keys.
 
 use proptest::prelude::*;
 

@@ -1,4 +1,4 @@
-//! The store in memory keeps the contract.
+//! The store in memory keeps what `Store` promises.
 
 use steadfast::store::conformance;
 use steadfast::store::memory::Memory;

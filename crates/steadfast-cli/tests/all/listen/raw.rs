@@ -76,7 +76,7 @@ impl Running {
     }
 }
 
-/// The refusal as the contract has it.
+/// The refusal of docs/reference.md, "Problems".
 fn refuse() -> Refuse {
     Arc::new(|violation: &Violation| {
         let problem = serde_json::json!({

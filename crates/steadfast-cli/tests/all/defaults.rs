@@ -1,0 +1,167 @@
+//! Every default in the code stands in `docs/defaults.md` with its value, and nothing else does.
+//! The tests that its tables name exist.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use steadfast::client::pool::{MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+use steadfast::server;
+use steadfast_cli::gateway::{framing, listen};
+use steadfast_cli::settings::environment::Environment;
+use steadfast_cli::settings::value::{show_length, show_size};
+use steadfast_cli::settings::{for_upstream, show, top::Flags};
+use steadfast_core::{fingerprint, record};
+
+use crate::tidy::files;
+
+const PAGE: &str = "docs/defaults.md";
+
+/// What only the operator knows, or what is a label: no defaults.
+const NO_DEFAULT: [&str; 3] = ["name", "path", "to"];
+
+struct Row<'a> {
+    name: &'a str,
+    value: &'a str,
+    test: &'a str,
+}
+
+fn rows(page: &str) -> Vec<Row<'_>> {
+    let rows = page.lines().filter_map(|line| {
+        let cells: Vec<&str> = line.split('|').map(str::trim).collect();
+        let ["", name, value, _, test, ""] = cells[..] else {
+            return None;
+        };
+        // The heads of the tables, and the lines below them, are no rows.
+        value.starts_with('`').then_some(Row {
+            name: name.trim_matches('`'),
+            value: value.trim_matches('`'),
+            test: test.trim_matches('`'),
+        })
+    });
+    rows.collect()
+}
+
+/// Every setting of a gateway that was told nothing but where its service is.
+fn settings() -> BTreeMap<String, String> {
+    let nothing = Environment::from_iter([]);
+    let settings = for_upstream("http://127.0.0.1:1", &Flags::default(), &nothing)
+        .unwrap_or_else(|faults| panic!("{faults}"));
+    let shown = show::top(&settings.top).into_iter();
+    let shown = shown.chain(settings.routes.iter().flat_map(show::route));
+    let plain = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    shown
+        .filter(|shown| !NO_DEFAULT.contains(&shown.name))
+        .map(|shown| (shown.name.to_owned(), plain(&shown.value)))
+        .collect()
+}
+
+/// The bounds that nobody sets.
+fn bounds() -> BTreeMap<String, String> {
+    let (front, server) = (listen::Limits::default(), server::Limits::default());
+    let linger = usize::try_from(front.linger_bytes).expect("a size");
+    let table = [
+        ("request head", show_size(front.head.bytes)),
+        ("request header fields", front.head.fields.to_string()),
+        ("time for a request head", show_length(front.head_time)),
+        ("idle connection of a caller", show_length(front.idle)),
+        (
+            "caller takes no byte of an answer",
+            show_length(front.write_stall),
+        ),
+        ("bytes read after an early refusal", show_size(linger)),
+        ("time they are read", show_length(front.linger_time)),
+        ("callers' connections", front.connections.to_string()),
+        ("chunk size line", show_size(framing::MAX_SIZE_LINE)),
+        (
+            "chunk extensions of one body",
+            show_size(framing::MAX_EXTENSIONS),
+        ),
+        ("trailers of one body", show_size(framing::MAX_TRAILERS)),
+        ("trailer fields", framing::MAX_TRAILER_FIELDS.to_string()),
+        ("response head", show_size(MAX_RESPONSE_HEAD_BYTES)),
+        ("response header fields", MAX_RESPONSE_FIELDS.to_string()),
+        (
+            "informational responses before one answer",
+            MAX_INFORMATIONAL.to_string(),
+        ),
+        (
+            "keyed requests at work in a process",
+            server.tasks.to_string(),
+        ),
+        (
+            "waiting duplicates in a process",
+            server.waiters.to_string(),
+        ),
+        (
+            "lines of one record's history",
+            record::HISTORY_MAX.to_string(),
+        ),
+        (
+            "pointers in `fingerprint_ignore`",
+            fingerprint::MAX_IGNORED.to_string(),
+        ),
+    ];
+    table.map(|(name, value)| (name.to_owned(), value)).into()
+}
+
+fn page() -> String {
+    let page = files().into_iter().find(|file| file.path == PAGE);
+    page.expect("docs/defaults.md is there").text
+}
+
+#[test]
+fn every_default_in_the_code_stands_here_with_its_value() {
+    let page = page();
+    let documented: BTreeMap<&str, &str> = rows(&page).iter().map(|r| (r.name, r.value)).collect();
+    let mut wrong = Vec::new();
+    let (mut code, bounds) = (settings(), bounds());
+    code.extend(bounds);
+    for (name, value) in &code {
+        // A cell of a table cannot end in a backtick of its own name.
+        let name = name.trim_matches('`');
+        match documented.get(name) {
+            Some(written) if written == value => {}
+            Some(written) => wrong.push(format!("{name} is {value}, {PAGE} says {written}")),
+            None => wrong.push(format!("{name} = {value} is missing in {PAGE}")),
+        }
+    }
+    for name in documented.keys() {
+        let known = code.keys().any(|own| own.trim_matches('`') == *name);
+        if !known {
+            wrong.push(format!("{PAGE} has {name}, which is no default: remove it"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(documented.len(), rows(&page).len(), "a row stands twice");
+}
+
+#[test]
+fn the_two_sources_of_a_listeners_drain_agree() {
+    let settings = settings();
+    let drain = show_length(listen::Limits::default().drain);
+    assert_eq!(settings.get("drain"), Some(&drain));
+    let lease = show_length(server::Limits::default().lease);
+    assert_eq!(settings.get("idempotency.lease"), Some(&lease));
+}
+
+#[test]
+fn every_test_that_a_default_names_exists() {
+    let (page, files) = (page(), files());
+    let exists = |test: &str| {
+        let head = format!("fn {test}(");
+        files
+            .iter()
+            .any(|file| file.is_rust() && file.text.contains(&head))
+    };
+    let rows = rows(&page);
+    let missing: Vec<&str> = rows
+        .iter()
+        .map(|r| r.test)
+        .filter(|test| !exists(test))
+        .collect();
+    assert!(missing.is_empty(), "no such tests: {missing:?}");
+    assert!(rows.len() > 50, "the tables were not read");
+}
