@@ -5,8 +5,10 @@ use std::sync::Arc;
 use steadfast::store::Store;
 use steadfast::store::memory::Memory;
 use steadfast::store::sqlite::{OpenError, Sqlite};
+use steadfast_core::fingerprint::FingerprintSecret;
 
 use crate::settings::address::StoreUrl;
+use crate::settings::top::Top;
 
 /// How a store is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +41,19 @@ impl std::fmt::Display for NotOpened {
 }
 
 impl std::error::Error for NotOpened {}
+
+/// Opens the store of a gateway. One in memory is made for this process, and so knows its secret.
+pub fn for_gateway(top: &Top) -> Result<Arc<dyn Store>, NotOpened> {
+    match (&top.store, &top.secret) {
+        (StoreUrl::Memory, Some(secret)) => {
+            let memory = Memory::new();
+            let (id, bytes) = FingerprintSecret::of_text(secret.expose());
+            memory.register_secret(id, bytes);
+            Ok(Arc::new(memory))
+        }
+        (url, _) => open(url, Open::Prepare),
+    }
+}
 
 /// Opens the store at `url`.
 pub fn open(url: &StoreUrl, how: Open) -> Result<Arc<dyn Store>, NotOpened> {

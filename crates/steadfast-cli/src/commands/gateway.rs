@@ -12,7 +12,7 @@ use crate::run::Exit;
 use crate::settings::environment::Environment;
 use crate::settings::top::Flags;
 use crate::settings::{Settings, for_upstream, from_file};
-use crate::stores::{Open, open};
+use crate::stores::for_gateway;
 
 /// Runs the command; the story goes to `err`.
 pub fn run(args: &GatewayArgs, environment: &Environment, err: &mut dyn Write) -> io::Result<Exit> {
@@ -36,7 +36,7 @@ pub fn run(args: &GatewayArgs, environment: &Environment, err: &mut dyn Write) -
 }
 
 fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
-    let store = match open(&settings.top.store, Open::Prepare) {
+    let store = match for_gateway(&settings.top) {
         Ok(store) => store,
         Err(error) => {
             writeln!(err, "error: store = \"{}\": {error}", settings.top.store)?;

@@ -29,6 +29,9 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// After a round that failed: a store that is down is not asked all the time.
 const SWEEP_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
+/// What is left of a drain, at most, to tell callers that their work was stopped.
+const TELL: Duration = Duration::from_secs(2);
+
 /// The gateway's two addresses, bound.
 #[derive(Debug)]
 pub struct Sockets {
@@ -177,24 +180,20 @@ pub async fn serve(
             .await
         }
     });
-    let announced = async {
+    let drain = settings.top.drain;
+    let (begin, mut begun) = watch::channel(false);
+    let stop = async move {
         stop.await;
         admin.drain();
+        begin.send_replace(true);
     };
-    let began = Arc::new(std::sync::OnceLock::new());
-    let drained = {
-        let began = Arc::clone(&began);
-        let stop = async move {
-            announced.await;
-            let _ = began.set(clock::mono_now());
-        };
-        listen::serve(sockets.data, front(data_service(gateway), limits), stop).await
+    // Works are stopped a little before connections are cut, so that their callers are still told.
+    let works = async {
+        let _ = begun.wait_for(|begun| *begun).await;
+        server.drain(drain - (drain / 4).min(TELL)).await
     };
-    // Works whose callers left go on past the last connection, within the same bound.
-    let spent = began
-        .get()
-        .map_or(Duration::ZERO, |began| clock::mono_now().since(*began));
-    let stopped = server.drain(settings.top.drain.saturating_sub(spent)).await;
+    let callers = listen::serve(sockets.data, front(data_service(gateway), limits), stop);
+    let (drained, stopped) = tokio::join!(callers, works);
     sweeper.abort();
     end_admin.send_replace(true);
     let _ = operators.await;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::key::ScopeHash;
 use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
@@ -75,6 +76,14 @@ impl Memory {
             hub: Arc::default(),
             wall,
         }
+    }
+
+    /// Makes `bytes` the present fingerprint secret, under `id`.
+    pub fn register_secret(&self, id: u32, bytes: [u8; 32]) {
+        let secrets = &mut self.lock().secrets;
+        secrets
+            .fingerprints
+            .push(FingerprintSecret::new(id, &bytes));
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {

@@ -211,10 +211,18 @@ fn make(path: &Path, create: bool) -> Result<(), OpenError> {
     }
 }
 
+/// The smallest file that is a database, in bytes: one page of the smallest size
+/// (<https://www.sqlite.org/fileformat2.html>, 1.3.2).
+const SMALLEST: u64 = 512;
+
 /// Whose the file is, read without a lock and without side files, so that nothing of it changes.
 fn known(path: &Path) -> Result<Whose, OpenError> {
-    if std::fs::metadata(path)?.len() == 0 {
-        return Ok(Whose::Empty);
+    match std::fs::metadata(path)?.len() {
+        0 => return Ok(Whose::Empty),
+        // SQLite takes a file that is shorter than its header for an empty one, and would write over
+        // somebody's few bytes.
+        1..SMALLEST => return Err(OpenError::NotADatabase),
+        _ => {}
     }
     let mut uri = String::from("file:");
     for byte in std::path::absolute(path)?.as_os_str().as_bytes() {
