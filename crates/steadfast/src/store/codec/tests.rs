@@ -1,3 +1,5 @@
+//! What is written is read back, and wrong bytes are never taken for anything else.
+
 use super::*;
 use crate::store::conformance::rows;
 

@@ -1,3 +1,5 @@
+//! A fault strikes where its plan says, and nowhere else.
+
 use futures_util::FutureExt as _;
 
 use super::*;
