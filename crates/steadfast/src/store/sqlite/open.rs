@@ -257,10 +257,22 @@ fn in_directory(path: &Path, error: rusqlite::Error) -> OpenError {
     if !parent(path).is_dir() {
         return OpenError::DirectoryMissing;
     }
-    if may_write_next_to(path) {
+    if may_open(path) && may_write_next_to(path) {
         error.into()
     } else {
         OpenError::ReadOnly
+    }
+}
+
+/// Whether this user may open the file: tried. An opened one stays open, since closing it would
+/// drop the locks of a store that this process may have on it.
+fn may_open(path: &Path) -> bool {
+    match std::fs::File::open(path) {
+        Ok(file) => {
+            std::mem::forget(file);
+            true
+        }
+        Err(error) => error.kind() != io::ErrorKind::PermissionDenied,
     }
 }
 
