@@ -1,9 +1,11 @@
 //! All tests of the program as one binary, so that they are linked once. A new subject is a module.
 
 mod config;
+mod crash;
 mod defaults;
 mod docs;
 mod examples;
 mod framing;
 mod listen;
+mod stage;
 mod tidy;
