@@ -4,6 +4,7 @@ mod config;
 mod crash;
 mod defaults;
 mod docs;
+mod environment;
 mod examples;
 mod framing;
 mod listen;
