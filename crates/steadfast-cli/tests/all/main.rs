@@ -3,5 +3,6 @@
 mod config;
 mod docs;
 mod framing;
+mod gateway;
 mod listen;
 mod tidy;
