@@ -1,6 +1,8 @@
 //! The gateway from outside, over real sockets: a scripted upstream behind it, callers before it.
 
 mod caller;
+mod endings;
+mod large;
 mod once;
 mod running;
 mod upstream;

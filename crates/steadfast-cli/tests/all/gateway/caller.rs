@@ -215,8 +215,19 @@ impl Caller {
         self.answer_to("GET").await
     }
 
+    /// The answer as far as it comes; nothing where not even a head does.
+    pub async fn cut_answer(&mut self, call: &Call) -> Option<Answer> {
+        self.write(call.bytes()).await;
+        let head = self.try_head().await?;
+        Some(self.with_body(head, &call.method).await)
+    }
+
     async fn answer_to(&mut self, method: &str) -> Answer {
-        let mut answer = self.head().await;
+        let head = self.head().await;
+        self.with_body(head, method).await
+    }
+
+    async fn with_body(&mut self, mut answer: Answer, method: &str) -> Answer {
         let bodiless = method == "HEAD" || matches!(answer.status, 100..200 | 204 | 304);
         if bodiless {
             return answer;
@@ -248,12 +259,18 @@ impl Caller {
 
     /// The head alone.
     pub async fn head(&mut self) -> Answer {
+        let head = self.try_head().await;
+        head.unwrap_or_else(|| panic!("no head: {:?}", String::from_utf8_lossy(&self.held)))
+    }
+
+    async fn try_head(&mut self) -> Option<Answer> {
         let end = loop {
             if let Some(at) = self.held.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 break at + 4;
             }
-            let more = self.hold(self.held.len() + 1).await;
-            assert!(more, "no head: {:?}", String::from_utf8_lossy(&self.held));
+            if !self.hold(self.held.len() + 1).await {
+                return None;
+            }
         };
         let head: Vec<u8> = self.held.drain(..end).collect();
         let mut fields = [httparse::EMPTY_HEADER; 64];
@@ -265,12 +282,12 @@ impl Caller {
             headers.append(name, HeaderValue::from_bytes(field.value).expect("a value"));
         }
         let status = response.code.expect("a status");
-        Answer {
+        Some(Answer {
             status,
             headers,
             body: Vec::new(),
             cut: false,
-        }
+        })
     }
 
     /// The next chunk of a chunked body, empty at its end; nothing where it was cut. Trailers are
