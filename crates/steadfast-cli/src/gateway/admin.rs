@@ -391,7 +391,8 @@ fn failed(error: StoreError) -> Refused {
     )
 }
 
-fn sentence(text: &str) -> String {
+/// A clause as the beginning of a sentence.
+pub(super) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()

@@ -230,7 +230,8 @@ fn front<S>(service: S, limits: Limits) -> Front<S> {
 
 /// What a caller is told whose bytes are not sound HTTP.
 fn refuse(violation: &Violation) -> Response<Bytes> {
-    let problem = Problem::new(Slug::BadRequest, violation.to_string());
+    let detail = format!("{}.", super::admin::sentence(&violation.to_string()));
+    let problem = Problem::new(Slug::BadRequest, detail);
     let mut response = Response::new(Bytes::from(problem.body()));
     *response.status_mut() = problem.status;
     *response.headers_mut() = problem.headers();

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
@@ -10,15 +11,14 @@ use steadfast::body::{Body, full};
 use steadfast::client::pool::Pool;
 use steadfast::clock;
 use steadfast::server::{Call, Principal, Server, admission, problem, status};
-use steadfast_core::deadline::{
-    Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, Told, read_grpc, read_ms,
-};
+use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
-use steadfast_core::fields::{strip_hop, strip_ours_from_request};
+use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
+use super::incoming::{take_off_hop, told_deadline};
 use super::proxy;
 use super::route::{PathError, RequestPath};
 use super::upstream::Upstream;
@@ -29,8 +29,11 @@ use crate::settings::routes::Route;
 /// Where the state of an operation is asked.
 const OPERATIONS: &str = "/.steadfast/operations/";
 
-/// Paths under it are the gateway's own; none is passed on.
-const OURS: &str = "/.steadfast/";
+/// Paths under this segment are the gateway's own; none is passed on.
+const OURS: &str = ".steadfast";
+
+/// How long the state of an operation is looked up: as long as a keyed request asks the store.
+const STATUS_LIMIT: Duration = Duration::from_secs(2);
 
 /// The data port: routes, and the server side that they share. Cheap to clone.
 #[derive(Clone)]
@@ -94,11 +97,10 @@ impl Gateway {
     ) -> Result<Response<Body>, Problem> {
         let received = clock::mono_now();
         let (mut parts, body) = request.into_parts();
-        let path = parts.uri.path();
-        if path.starts_with(OURS) {
+        let path = RequestPath::parse(parts.uri.path()).map_err(bad_path)?;
+        if path.begins_with(OURS) {
             return self.status(&parts, peer).await;
         }
-        let path = RequestPath::parse(path).map_err(bad_path)?;
         let (route, policy, pool) = self.route(&path, &parts.method)?;
         let told = told_deadline(&parts.headers);
         if told.is_some_and(|left| left.is_zero()) {
@@ -109,19 +111,7 @@ impl Gateway {
         let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
         let deadline = Deadline::after(received, limit);
         let trusted = self.inner.trusted.trusts(peer);
-        let takes_trailers = takes_trailers(&parts.headers);
-        strip_hop(&mut parts.headers).map_err(|nominated| {
-            let detail = format!(
-                "The field Connection names {}, which must reach the upstream. Send it without.",
-                nominated.0
-            );
-            Problem::new(Slug::BadRequest, detail)
-        })?;
-        if takes_trailers {
-            parts
-                .headers
-                .insert(http::header::TE, HeaderValue::from_static("trailers"));
-        }
+        let trailers = take_off_hop(&mut parts.headers, &policy.idempotency.header)?;
         let attempt = if trusted {
             admission::attempt_of(&parts.headers)
         } else {
@@ -142,8 +132,10 @@ impl Gateway {
             incoming_attempt: attempt,
         };
         let (Some(key), Some(principal)) = (key, principal) else {
+            let takes_trailers = trailers.taken;
+            trailers.announce(&mut parts.headers);
             let request = Request::from_parts(parts, body);
-            return Ok(proxy::forward(&upstream, request, deadline).await);
+            return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
         let left = deadline.remaining(clock::mono_now());
         let body = match clock::within(left, admission::collect(body, policy.body_limit)).await {
@@ -239,10 +231,11 @@ impl Gateway {
         };
         let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
         let id = id.ok_or_else(not_found)?;
-        let row = self.inner.server.store().by_id(id).await.map_err(|_| {
+        let looked_up = clock::within(STATUS_LIMIT, self.inner.server.store().by_id(id)).await;
+        let Ok(Ok(row)) = looked_up else {
             let detail = "The record store gave no answer. Ask again.";
-            Problem::new(Slug::StoreUnavailable, detail)
-        })?;
+            return Err(Problem::new(Slug::StoreUnavailable, detail));
+        };
         let row = row.ok_or_else(not_found)?;
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let asks = self
@@ -274,33 +267,6 @@ fn unknown_principal(error: PrincipalError) -> Problem {
             Problem::new(Slug::PrincipalUnknown, detail)
         }
     }
-}
-
-/// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
-fn told_deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
-    let of = |name: &str, read: fn(&[u8]) -> Told| {
-        headers
-            .get_all(name)
-            .iter()
-            .filter_map(move |value| match read(value.as_bytes()) {
-                Told::Remaining(left) => Some(left),
-                Told::Malformed => None,
-            })
-    };
-    of(REQUEST_TIMEOUT_MS, read_ms)
-        .chain(of(ENVOY_EXPECTED_MS, read_ms))
-        .chain(of(GRPC_TIMEOUT, read_grpc))
-        .min()
-}
-
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let members = headers
-        .get_all(http::header::TE)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    members
-        .flat_map(|line| line.split(','))
-        .any(|m| m.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// A small answer in plain text.

@@ -1,9 +1,12 @@
 //! The gateway from outside, over real sockets: a scripted upstream behind it, callers before it.
 
+mod answers;
+mod bodies;
 mod caller;
 mod endings;
 mod large;
 mod once;
+mod requests;
 mod running;
 mod upstream;
 
