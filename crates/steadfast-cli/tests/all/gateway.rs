@@ -3,11 +3,16 @@
 mod answers;
 mod bodies;
 mod caller;
+mod deadlines;
 mod endings;
+mod keys;
 mod large;
 mod once;
+mod principals;
 mod requests;
+mod routes;
 mod running;
+mod status;
 mod upstream;
 
 use std::process::{Command, Output};
