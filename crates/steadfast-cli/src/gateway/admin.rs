@@ -19,6 +19,7 @@ use steadfast::server::admission;
 use steadfast::server::operate::{self, NotDone};
 use steadfast::server::{Server, status};
 use steadfast::store::{Scan, StoreError};
+use steadfast_core::problem::Slug;
 use steadfast_core::record::{OperationId, State, StoredAnswer};
 use subtle::ConstantTimeEq;
 
@@ -135,8 +136,9 @@ impl Admin {
         let Some(token) = &self.inner.token else {
             return Ok(());
         };
-        let given = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
+        let mut lines = parts.headers.get_all(AUTHORIZATION).iter();
+        let given = lines.next().filter(|_| lines.next().is_none());
+        let given = given.and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         if given.is_some_and(|given| given.ct_eq(token.as_bytes()).into()) {
             return Ok(());
         }
@@ -275,6 +277,7 @@ pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
         return Err(format!("Not an object. {shape}"));
     };
     let (mut status, mut headers, mut given) = (None, HeaderMap::new(), None);
+    let mut is_json = false;
     for (name, value) in members {
         match (name.as_str(), value) {
             ("status", value) => {
@@ -285,9 +288,7 @@ pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
             }
             ("headers", Value::Object(fields)) => headers = read_headers(&fields)?,
             ("body", value) if given.is_none() => {
-                headers
-                    .entry(CONTENT_TYPE)
-                    .or_insert_with(|| HeaderValue::from_static("application/json"));
+                is_json = true;
                 given = Some(Bytes::from(value.to_string()));
             }
             ("body_base64", Value::String(text)) if given.is_none() => {
@@ -300,11 +301,17 @@ pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
         }
     }
     let status = status.ok_or_else(|| format!("There is no status. {shape}"))?;
-    Ok(steadfast_core::replay::kept(
-        status,
-        &headers,
-        given.unwrap_or_default(),
-    ))
+    if is_json && !headers.contains_key(CONTENT_TYPE) {
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let body = given.unwrap_or_default();
+    let bodiless = [StatusCode::NO_CONTENT, StatusCode::NOT_MODIFIED].contains(&status);
+    if bodiless && !body.is_empty() {
+        return Err(format!(
+            "An answer of status {status} has no body. Leave the body out."
+        ));
+    }
+    Ok(steadfast_core::replay::kept(status, &headers, body))
 }
 
 fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, String> {
@@ -332,7 +339,16 @@ fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, St
 async fn collect(body: Body) -> Result<Bytes, Refused> {
     admission::collect(body, BODY_MAX_BYTES)
         .await
-        .map_err(|problem| Refused(problem.status, problem.detail))
+        .map_err(|problem| match problem.slug {
+            Slug::BodyTooLarge => {
+                let why = format!("An act may have {BODY_MAX_BYTES} bytes. Send a smaller answer.");
+                Refused(problem.status, why)
+            }
+            _ => Refused(
+                problem.status,
+                "The request did not come to its end, so nothing was done. Send it again.".into(),
+            ),
+        })
 }
 
 fn parse_id(id: &str) -> Result<OperationId, Refused> {

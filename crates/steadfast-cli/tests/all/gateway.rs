@@ -1,5 +1,6 @@
 //! The gateway from outside, over real sockets: a scripted upstream behind it, callers before it.
 
+mod admin;
 mod answers;
 mod bodies;
 mod caller;
@@ -13,6 +14,8 @@ mod requests;
 mod routes;
 mod running;
 mod status;
+mod stores;
+mod two;
 mod upstream;
 
 use std::process::{Command, Output};

@@ -69,13 +69,15 @@ impl Gateway {
             };
             run(&settings, store, sockets, stop).await.expect("a store")
         });
-        Gateway {
+        let gateway = Gateway {
             data,
             admin,
             store: kept,
             stop,
             ended,
-        }
+        };
+        assert_eq!(gateway.operate(get("/readyz")).await.status, 200);
+        gateway
     }
 
     /// Drains, and says how that ended.
