@@ -1,15 +1,18 @@
 //! The gateway from outside, over real sockets: a scripted upstream behind it, callers before it.
 
 mod admin;
+mod again;
 mod answers;
 mod bodies;
 mod caller;
 mod deadlines;
+mod drain;
 mod endings;
 mod keys;
 mod large;
 mod once;
 mod principals;
+mod process;
 mod requests;
 mod routes;
 mod running;

@@ -1,9 +1,5 @@
 //! The caller's deadline: whether work starts, how long its caller waits, what the next hop is told.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
-
 use super::caller::{Answer, Call, KEY, charge, get, keyed_charge};
 use super::running::Gateway;
 use super::upstream::{Upstream, answer};
@@ -106,23 +102,6 @@ async fn a_keyed_attempt_is_told_the_route_s_own_limits_not_its_caller_s() {
     assert_eq!(envoy, Some(ms.to_string()));
 }
 
-/// An upstream that answers once it may.
-async fn held() -> (Upstream, Arc<Semaphore>) {
-    let gate = Arc::new(Semaphore::new(0));
-    let may = Arc::clone(&gate);
-    let upstream = Upstream::start(move |mut exchange| {
-        let may = Arc::clone(&may);
-        async move {
-            exchange.read().await;
-            let _permit = may.acquire().await;
-            exchange.write(answer("201 Created", "", "made")).await;
-            Some(exchange)
-        }
-    })
-    .await;
-    (upstream, gate)
-}
-
 /// Sends calls with longer and longer deadlines until one was dispatched; its answer.
 async fn overdue(gateway: &Gateway, call: &Call) -> Answer {
     for ms in [50, 400, 3_200, 25_600] {
@@ -140,7 +119,7 @@ async fn overdue(gateway: &Gateway, call: &Call) -> Answer {
 // rule: a-first-caller-whose-deadline-ends-is-told-to-come-again
 #[tokio::test]
 async fn a_first_caller_whose_deadline_ends_gets_504_with_the_operation_and_later_the_replay() {
-    let (upstream, gate) = held().await;
+    let (upstream, gate) = Upstream::held(&answer("201 Created", "", "made")).await;
     let gateway = Gateway::to(upstream.addr).await;
     let first = overdue(&gateway, &keyed_charge()).await;
     first.is_problem(504, "outcome-unknown", "unknown");
@@ -155,7 +134,7 @@ async fn a_first_caller_whose_deadline_ends_gets_504_with_the_operation_and_late
 
 #[tokio::test]
 async fn a_waiting_duplicate_whose_deadline_ends_is_409_in_progress() {
-    let (upstream, gate) = held().await;
+    let (upstream, gate) = Upstream::held(&answer("201 Created", "", "made")).await;
     let gateway = Gateway::to(upstream.addr).await;
     let mut first = gateway.connect().await;
     first.write(keyed_charge().bytes()).await;
@@ -170,7 +149,7 @@ async fn a_waiting_duplicate_whose_deadline_ends_is_409_in_progress() {
 
 #[tokio::test]
 async fn without_a_key_an_ended_deadline_is_unknown_to_a_post_and_harmless_to_a_get() {
-    let (upstream, _gate) = held().await;
+    let (upstream, _gate) = Upstream::held(&answer("201 Created", "", "made")).await;
     let gateway = Gateway::to(upstream.addr).await;
     let post = overdue(&gateway, &charge()).await;
     post.is_problem(504, "outcome-unknown", "unknown");

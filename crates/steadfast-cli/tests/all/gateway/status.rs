@@ -14,27 +14,9 @@ fn owned(call: Call) -> Call {
     call.with("Authorization", OWNER)
 }
 
-async fn held() -> (Upstream, Arc<Semaphore>) {
-    let gate = Arc::new(Semaphore::new(0));
-    let may = Arc::clone(&gate);
-    let upstream = Upstream::start(move |mut exchange| {
-        let may = Arc::clone(&may);
-        async move {
-            exchange.read().await;
-            let _permit = may.acquire().await;
-            exchange
-                .write(answer("201 Created", "X-Made: 1\r\n", "made"))
-                .await;
-            Some(exchange)
-        }
-    })
-    .await;
-    (upstream, gate)
-}
-
 /// A gateway with an operation at work, its caller, and what a duplicate was given.
 async fn at_work(in_flight: &str) -> (Gateway, super::caller::Caller, Arc<Semaphore>, Answer) {
-    let (upstream, gate) = held().await;
+    let (upstream, gate) = Upstream::held(&answer("201 Created", "X-Made: 1\r\n", "made")).await;
     let route = format!("idempotency = {{ in_flight = \"{in_flight}\" }}");
     let gateway = Gateway::with(upstream.addr, &route).await;
     let mut first = gateway.connect().await;
@@ -160,18 +142,7 @@ async fn wait_gives_a_duplicate_the_answer_of_the_attempt_it_waited_for_also_a_r
         ("201 Created", None),
         ("503 Service Unavailable", Some("none")),
     ] {
-        let gate = Arc::new(Semaphore::new(0));
-        let may = Arc::clone(&gate);
-        let upstream = Upstream::start(move |mut exchange| {
-            let may = Arc::clone(&may);
-            async move {
-                exchange.read().await;
-                let _permit = may.acquire().await;
-                exchange.write(answer(status, "", "told")).await;
-                Some(exchange)
-            }
-        })
-        .await;
+        let (upstream, gate) = Upstream::held(&answer(status, "", "told")).await;
         let gateway = Gateway::to(upstream.addr).await;
         let mut first = gateway.connect().await;
         first.write(keyed_charge().bytes()).await;

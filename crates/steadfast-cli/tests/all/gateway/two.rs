@@ -1,9 +1,5 @@
 //! A gateway behind a gateway, under one key.
 
-use std::sync::Arc;
-
-use tokio::sync::Semaphore;
-
 use super::caller::{KEY, charge, keyed_charge};
 use super::running::Gateway;
 use super::upstream::{Upstream, answer};
@@ -64,18 +60,7 @@ async fn an_inner_unknown_outcome_is_unknown_outside_and_may_be_asked_again_with
 
 #[tokio::test]
 async fn an_inner_operation_in_progress_is_asked_again_until_it_is_done() {
-    let gate = Arc::new(Semaphore::new(0));
-    let may = Arc::clone(&gate);
-    let upstream = Upstream::start(move |mut exchange| {
-        let may = Arc::clone(&may);
-        async move {
-            exchange.read().await;
-            let _permit = may.acquire().await;
-            exchange.write(answer("201 Created", "", "made")).await;
-            Some(exchange)
-        }
-    })
-    .await;
+    let (upstream, gate) = Upstream::held(&answer("201 Created", "", "made")).await;
     let conflict = "idempotency = { in_flight = \"conflict\" }";
     let inner = Gateway::with(upstream.addr, conflict).await;
     let outer = Gateway::to(inner.data).await;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use crate::listen::raw::{port, soon};
 
@@ -105,6 +105,23 @@ impl Upstream {
             exchange.reply(&answer("201 Created", &head, &body)).await
         })
         .await
+    }
+
+    /// Answers each request with these bytes once a permit is there for it.
+    pub async fn held(answer: &str) -> (Upstream, Arc<Semaphore>) {
+        let gate = Arc::new(Semaphore::new(0));
+        let (may, answer) = (Arc::clone(&gate), answer.to_owned());
+        let upstream = Upstream::start(move |mut exchange| {
+            let (may, answer) = (Arc::clone(&may), answer.clone());
+            async move {
+                exchange.read().await;
+                may.acquire().await.expect("it is never closed").forget();
+                exchange.write(answer).await;
+                Some(exchange)
+            }
+        })
+        .await;
+        (upstream, gate)
     }
 
     /// An address that takes no connection.
