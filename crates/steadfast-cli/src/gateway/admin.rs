@@ -1,7 +1,8 @@
 //! The admin address: liveness, readiness, and the operator's view of records.
 //!
-//! Loopback without a token, elsewhere only with one. A page that an operator's browser has open must not
-//! act here: requests for foreign host names are refused, and changes that come across sites.
+//! Loopback without a token, elsewhere only with one. A page that an operator's browser has open
+//! must not act here: requests for foreign host names are refused, and changes that come across
+//! sites.
 
 mod guard;
 mod resolution;
@@ -50,8 +51,8 @@ struct Inner {
 }
 
 impl Admin {
-    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that an
-    /// operator settles.
+    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that
+    /// an operator settles.
     pub fn new(
         server: Server,
         listen: std::net::SocketAddr,

@@ -37,7 +37,7 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// Announces the request's own trailers to the next hop, for a body that is passed on with them.
+    /// Announces the request's own trailers to the next hop, for a body passed on with them.
     pub fn announce(self, headers: &mut HeaderMap) {
         for names in self.announced {
             headers.append(TRAILER, names);
@@ -45,8 +45,8 @@ impl Trailers {
     }
 }
 
-/// Takes off everything that belongs to the caller's hop, and says that trailers are taken where the
-/// caller takes them.
+/// Takes off everything that belongs to the caller's hop, and says that trailers are taken where
+/// the caller takes them.
 ///
 /// # Errors
 /// `bad-request` where `Connection` names a field that must reach the upstream, `key` among them: a

@@ -55,8 +55,8 @@ pub async fn forward(
     }
 }
 
-/// Takes off what is the hop's and what only steadfast says. Trailers that are not announced are not
-/// written.
+/// Takes off what is the hop's and what only steadfast says. Trailers that are not announced are
+/// not written.
 fn clean(headers: &mut HeaderMap, takes_trailers: bool) {
     let trailers = headers.get_all(TRAILER).iter().filter(|_| takes_trailers);
     let trailers: Vec<HeaderValue> = trailers.cloned().collect();
@@ -112,9 +112,9 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
         }
         _ => {
             let detail = format!(
-                "The request was sent and no whole answer came ({}), so it may have been executed. Look up \
-                 at the service itself whether it happened; with an Idempotency-Key it could have been \
-                 sent again safely.",
+                "The request was sent and no whole answer came ({}), so it may have been executed. \
+                 Look up at the service itself whether it happened; with an Idempotency-Key it \
+                 could have been sent again safely.",
                 failure.slug()
             );
             Problem::new(Slug::OutcomeUnknown, detail).with_status(StatusCode::GATEWAY_TIMEOUT)
@@ -122,7 +122,8 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
     }
 }
 
-/// The fields that tell an upstream who called: appended to what a trusted peer said, else set anew.
+/// The fields that tell an upstream who called: appended to what a trusted peer said, else set
+/// anew.
 pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted: bool) {
     if !trusted {
         strip_forwarded(headers);

@@ -119,8 +119,8 @@ pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Serve
     with_secret(server, settings)
 }
 
-/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within `drain`,
-/// and what is left is written down as unknown.
+/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within
+/// `drain`, and what is left is written down as unknown.
 ///
 /// # Errors
 /// Those of [`prepare`].
@@ -204,8 +204,8 @@ pub async fn serve(
     }
 }
 
-/// The configured fingerprint secret, which the store has to know: a record made with one that it does
-/// not know could not be compared later.
+/// The configured fingerprint secret, which the store has to know: a record made with one that it
+/// does not know could not be compared later.
 fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError> {
     let Some(secret) = &settings.top.secret else {
         return Ok(server);

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -49,8 +50,8 @@ struct Inner {
 }
 
 impl Gateway {
-    /// The gateway of these settings over `server`. Routes to one upstream with the same pool settings
-    /// share its connections.
+    /// The gateway of these settings over `server`. Routes to one upstream with the same pool
+    /// settings share its connections.
     pub fn new(settings: &Settings, server: Server) -> Gateway {
         let mut pools: Vec<(steadfast::client::pool::PoolSettings, Pool)> = Vec::new();
         let mut routes = Vec::new();
@@ -104,8 +105,8 @@ impl Gateway {
         let (route, policy, pool) = self.route(&path, &parts.method)?;
         let told = told_deadline(&parts.headers);
         if told.is_some_and(|left| left.is_zero()) {
-            let detail = "The caller's deadline has passed already, so nothing was done. Send it again with \
-                          more time.";
+            let detail = "The caller's deadline has passed already, so nothing was done. Send it \
+                          again with more time.";
             return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
         }
         let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
@@ -137,15 +138,7 @@ impl Gateway {
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
-        let left = deadline.remaining(clock::mono_now());
-        let body = match clock::within(left, admission::collect(body, policy.body_limit)).await {
-            Ok(body) => body?,
-            Err(clock::Elapsed) => {
-                let detail = "The deadline passed before the request body had come, so nothing was sent. \
-                              Send the same request with the same key and more time.";
-                return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
-            }
-        };
+        let body = collect(body, policy.body_limit, deadline).await?;
         let target = parts
             .uri
             .path_and_query()
@@ -176,8 +169,8 @@ impl Gateway {
             .find(|(route, _, _)| route.path.matches(path) && route.methods.contains(method));
         found.ok_or_else(|| {
             let detail = format!(
-                "No route takes {method} on this path. Correct the request, or add a [[route]] to the \
-                 gateway's configuration."
+                "No route takes {method} on this path. Correct the request, or add a [[route]] to \
+                 the gateway's configuration."
             );
             Problem::new(Slug::NoRoute, detail)
         })
@@ -250,6 +243,17 @@ impl Gateway {
             status::response(&row)
         })
     }
+}
+
+/// The whole body of a keyed request, before its caller's deadline.
+async fn collect(body: Body, limit: usize, deadline: Deadline) -> Result<Bytes, Problem> {
+    let left = deadline.remaining(clock::mono_now());
+    let collected = clock::within(left, admission::collect(body, limit)).await;
+    collected.unwrap_or_else(|clock::Elapsed| {
+        let detail = "The deadline passed before the request body had come, so nothing was sent. \
+                      Send the same request with the same key and more time.";
+        Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None))
+    })
 }
 
 fn bad_path(error: PathError) -> Problem {

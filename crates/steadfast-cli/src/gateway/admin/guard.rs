@@ -17,11 +17,9 @@ pub(super) fn may_ask(parts: &Parts, names: &[String], token: Option<&str>) -> R
         ["localhost", "127.0.0.1", "[::1]"].contains(&name) || names.iter().any(|n| n == name)
     };
     if !host.as_deref().is_some_and(ours) && token.is_none() {
-        return Err(Refused(
-                StatusCode::FORBIDDEN,
-                "The admin address answers under its own name only. Ask it as localhost or by its address."
-                    .into(),
-            ));
+        let why = "The admin address answers under its own name only. Ask it as localhost or by \
+                   its address.";
+        return Err(Refused(StatusCode::FORBIDDEN, why.into()));
     }
     let Some(token) = token else {
         return Ok(());

@@ -1,4 +1,5 @@
-//! The answer that an operator gives to an operation, as JSON: `{"status":201,"headers":{},"body":…}`.
+//! The answer that an operator gives to an operation, as JSON:
+//! `{"status":201,"headers":{},"body":…}`.
 //!
 //! Decides what makes an answer; what it does to a record is [`steadfast_core::record`]'s.
 

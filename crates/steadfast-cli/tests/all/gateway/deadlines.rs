@@ -1,4 +1,5 @@
-//! The caller's deadline: whether work starts, how long its caller waits, what the next hop is told.
+//! The caller's deadline: whether work starts, how long its caller waits, what the next hop is
+//! told.
 
 use super::caller::{Answer, Call, KEY, charge, get, keyed_charge};
 use super::running::Gateway;

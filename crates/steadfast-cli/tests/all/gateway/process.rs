@@ -101,7 +101,8 @@ impl Site {
         let site = Site(tempfile::tempdir().expect("a folder"));
         let config = format!(
             "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nstore = \"{}\"\n\
-             secret = {{ file = \"{}\" }}\n[[route]]\npath = \"/{{*rest}}\"\nto = \"http://{to}\"\n",
+             secret = {{ file = \"{}\" }}\n\
+             [[route]]\npath = \"/{{*rest}}\"\nto = \"http://{to}\"\n",
             site.store(),
             site.path("secret").display()
         );
