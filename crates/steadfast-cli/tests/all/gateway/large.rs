@@ -161,6 +161,26 @@ async fn the_work_behind_a_stream_whose_caller_left_is_completed() {
     assert_eq!(upstream.count(), 1);
 }
 
+#[tokio::test]
+async fn an_answer_that_trickles_in_is_the_same_answer() {
+    let upstream = Upstream::start(|mut exchange| async move {
+        exchange.read().await;
+        for byte in answer("201 Created", "X-Slow: yes\r\n", "made slowly").bytes() {
+            exchange.write([byte]).await;
+            tokio::task::yield_now().await;
+        }
+        Some(exchange)
+    })
+    .await;
+    let gateway = Gateway::to(upstream.addr).await;
+    for call in [keyed_charge(), keyed_charge(), charge()] {
+        let answer = gateway.send(&call).await;
+        assert_eq!((answer.status, answer.text()), (201, "made slowly"));
+        assert_eq!(answer.field("x-slow"), Some("yes"));
+    }
+    assert_eq!(upstream.count(), 2);
+}
+
 // rule: head-204-and-304-have-no-body
 #[tokio::test]
 async fn head_204_and_304_have_no_body_and_keep_the_connection() {

@@ -4,10 +4,13 @@ use std::process::Command;
 use std::sync::Arc;
 
 use futures_util::future::join_all;
+use steadfast::store::Store;
+use steadfast::store::memory::Memory;
+use steadfast::store::sqlite::Sqlite;
 use tokio::sync::Notify;
 
-use super::caller::{KEY, charge, keyed_charge};
-use super::running::Gateway;
+use super::caller::{Answer, KEY, charge, keyed_charge};
+use super::running::{Gateway, config};
 use super::upstream::{Upstream, answer};
 use super::{printed, ran};
 
@@ -77,26 +80,65 @@ with urllib.request.urlopen(urllib.request.Request(url, body, fields), timeout=6
     assert_eq!(upstream.count(), 1);
 }
 
+/// Asserts that `answers` are one execution and its replays.
+fn are_one_charge(answers: &[Answer]) {
+    for answer in answers {
+        assert_eq!(answer.status, 201, "{answer:?}");
+        assert_eq!(answer.text(), "{\"charge\":1}");
+        assert_eq!(answer.field("location"), Some("/charges/1"));
+    }
+    let marked = |marker| {
+        let marked = answers
+            .iter()
+            .filter(|answer| answer.replayed() == Some(marker));
+        marked.count()
+    };
+    assert_eq!((marked("false"), marked("true")), (1, answers.len() - 1));
+}
+
 // rule: forty-identical-requests-have-one-effect
 #[tokio::test]
 async fn forty_simultaneous_identical_requests_get_forty_equal_answers_to_one_effect() {
-    let upstream = Upstream::charging().await;
-    let gateway = Gateway::to(upstream.addr).await;
-    let call = keyed_charge();
-    let answers = join_all((0..40).map(|_| gateway.send(&call))).await;
-    for answer in &answers {
-        assert_eq!(answer.status, 201, "{answer:?}");
-        assert_eq!(answer.body, answers[0].body);
-        assert_eq!(answer.field("location"), Some("/charges/1"));
+    let dir = tempfile::tempdir().expect("a folder");
+    let sqlite = Sqlite::open(dir.path().join("store.db")).expect("a store");
+    let stores: [Arc<dyn Store>; 2] = [Arc::new(Memory::new()), Arc::new(sqlite)];
+    for store in stores {
+        let upstream = Upstream::charging().await;
+        let gateway = Gateway::over(&config(upstream.addr, ""), store).await;
+        let call = keyed_charge();
+        let answers = join_all((0..40).map(|_| gateway.send(&call))).await;
+        are_one_charge(&answers);
+        assert_eq!(upstream.count(), 1);
     }
-    let executing = answers
-        .iter()
-        .filter(|answer| answer.replayed() == Some("false"));
-    assert_eq!(executing.count(), 1);
-    let replayed = answers
-        .iter()
-        .filter(|answer| answer.replayed() == Some("true"));
-    assert_eq!(replayed.count(), 39);
+}
+
+// rule: two-gateways-over-one-store-have-one-effect
+#[tokio::test]
+async fn forty_identical_requests_to_two_gateways_over_one_store_have_one_effect() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (upstream, gate) = Upstream::held(&answer(
+        "201 Created",
+        "Location: /charges/1\r\n",
+        "{\"charge\":1}",
+    ))
+    .await;
+    let open = || Arc::new(Sqlite::open(dir.path().join("store.db")).expect("a store"));
+    let text = config(upstream.addr, "");
+    let (one, other) = (
+        Gateway::over(&text, open()).await,
+        Gateway::over(&text, open()).await,
+    );
+    let call = keyed_charge();
+    let asked = join_all((0..40).map(|at| match at % 2 {
+        0 => one.send(&call),
+        _ => other.send(&call),
+    }));
+    let goes = async {
+        upstream.until_count(1).await;
+        gate.add_permits(40);
+    };
+    let (answers, ()) = tokio::join!(asked, goes);
+    are_one_charge(&answers);
     assert_eq!(upstream.count(), 1);
 }
 
