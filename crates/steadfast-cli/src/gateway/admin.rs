@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
@@ -112,11 +112,8 @@ impl Admin {
                 guard::may_change(parts)?;
                 self.release(id).await
             }
-            (_, [_] | [_, "resolve" | "release"]) => Err(Refused(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "Records are read with GET, and settled with POST to …/resolve or …/release."
-                    .into(),
-            )),
+            (_, [_]) => Ok(not_allowed("GET")),
+            (_, [_, "resolve" | "release"]) => Ok(not_allowed("POST")),
             _ => Err(not_found()),
         }
     }
@@ -152,8 +149,9 @@ impl Admin {
                         "older_than={value} is no length. Write one with its unit, as 10m."
                     ))
                 })?;
+                let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
                 let now = self.inner.server.store().now().await.map_err(failed)?;
-                let before = now.unix_ms().saturating_sub(length.as_millis() as u64);
+                let before = now.unix_ms().saturating_sub(length_ms);
                 scan.updated_before = Some(steadfast_core::time::WallTime::from_unix_ms(before));
             }
             "limit" => {
@@ -257,11 +255,25 @@ struct Refused(StatusCode, String);
 
 impl Refused {
     fn into_response(self) -> Response<Body> {
-        json_response(
-            self.0,
-            &json!({ "status": self.0.as_u16(), "detail": self.1 }),
-        )
+        let body = json!({ "status": self.0.as_u16(), "detail": self.1 });
+        let mut response = json_response(self.0, &body);
+        if self.0 == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
+}
+
+/// 405, with the one method that is allowed.
+fn not_allowed(method: &'static str) -> Response<Body> {
+    let why = "Records are read with GET, and settled with POST to …/resolve or …/release.";
+    let refused = Refused(StatusCode::METHOD_NOT_ALLOWED, why.into());
+    let mut response = refused.into_response();
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(method));
+    response
 }
 
 fn not_found() -> Refused {

@@ -60,6 +60,7 @@ async fn it_says_alive_and_ready_and_nothing_else_without_being_asked() {
     ] {
         let answer = gateway.operate(call(method, path)).await;
         assert_eq!(answer.status, status, "{method} {path}: {answer:?}");
+        assert_eq!(answer.field("allow").is_some(), status == 405);
         let told = answer.json();
         assert_eq!(told["status"], status);
         assert!(
@@ -120,6 +121,8 @@ async fn records_are_listed_by_state_age_and_number() {
         ("older_than=1h", 0),
         ("older_than=0s&state=completed&limit=5", 1),
         ("older_than=1%68", 0),
+        // Its milliseconds are 2⁶⁴ and a few.
+        ("older_than=18446744073709552s", 0),
     ] {
         assert_eq!(list(query).await.len(), number, "{query}");
     }
@@ -323,6 +326,7 @@ async fn with_a_token_everything_but_the_probes_asks_for_it() {
             .await;
         assert_eq!(refused.status, 401, "{wrong}");
         assert!(!refused.text().contains("of-the-operator"));
+        assert_eq!(refused.field("www-authenticate"), Some("Bearer"));
     }
     let right = ask
         .clone()

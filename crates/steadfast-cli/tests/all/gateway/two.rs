@@ -59,22 +59,24 @@ async fn an_inner_unknown_outcome_is_unknown_outside_and_may_be_asked_again_with
 }
 
 #[tokio::test]
-async fn an_inner_operation_in_progress_is_asked_again_until_it_is_done() {
-    let (upstream, gate) = Upstream::held(&answer("201 Created", "", "made")).await;
-    let conflict = "idempotency = { in_flight = \"conflict\" }";
-    let inner = Gateway::with(upstream.addr, conflict).await;
-    let outer = Gateway::to(inner.data).await;
-    let mut direct = inner.connect().await;
-    direct.write(keyed_charge().bytes()).await;
-    upstream.until_count(1).await;
-    let early = outer.send(&keyed_charge()).await;
-    assert_eq!(early.effect(), Some("unknown"), "{early:?}");
-    assert_eq!(outer.record().await["state"], "unknown");
-    gate.add_permits(10);
-    assert_eq!(direct.answer().await.status, 201);
-    let late = outer.send(&keyed_charge()).await;
-    assert_eq!((late.status, late.text()), (201, "made"));
-    assert_eq!(upstream.count(), 1);
+async fn an_inner_operation_in_progress_is_unknown_outside_and_asked_again() {
+    for in_flight in ["conflict", "accept"] {
+        let (upstream, gate) = Upstream::held(&answer("201 Created", "", "made")).await;
+        let route = format!("idempotency = {{ in_flight = \"{in_flight}\" }}");
+        let inner = Gateway::with(upstream.addr, &route).await;
+        let outer = Gateway::to(inner.data).await;
+        let mut direct = inner.connect().await;
+        direct.write(keyed_charge().bytes()).await;
+        upstream.until_count(1).await;
+        let early = outer.send(&keyed_charge()).await;
+        assert_eq!(early.effect(), Some("unknown"), "{early:?}");
+        assert_eq!(outer.record().await["state"], "unknown");
+        gate.add_permits(10);
+        assert_eq!(direct.answer().await.status, 201);
+        let late = outer.send(&keyed_charge()).await;
+        assert_eq!((late.status, late.text()), (201, "made"));
+        assert_eq!(upstream.count(), 1);
+    }
 }
 
 #[tokio::test]
