@@ -18,6 +18,7 @@ mod routes;
 mod running;
 mod status;
 mod stores;
+mod storm;
 mod two;
 mod upstream;
 
