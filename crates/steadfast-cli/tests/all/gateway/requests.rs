@@ -1,7 +1,7 @@
 //! What of a request reaches the upstream, and as what.
 
 use super::caller::{Call, KEY, call, charge, get, keyed_charge};
-use super::running::{Gateway, TOP, config};
+use super::running::{Gateway, config};
 use super::upstream::{Seen, Upstream, answer};
 
 /// What the upstream saw of `call`.
@@ -261,10 +261,19 @@ async fn repeated_and_foreign_values_pass_byte_for_byte() {
 }
 
 #[tokio::test]
+async fn any_method_may_have_a_body_and_none_is_given_one() {
+    let read = seen("", &get("/").body("asked")).await;
+    assert_eq!((read.text(), read.one("content-length")), ("asked", "5"));
+    let delete = seen("", &call("DELETE", "/1")).await;
+    assert!(delete.values("content-length").is_empty(), "{delete:?}");
+    let put = seen("", &call("PUT", "/1")).await;
+    assert_eq!(put.one("content-length"), "0");
+}
+
+#[tokio::test]
 async fn a_request_body_may_be_absent_empty_or_chunked() {
     let upstream = Upstream::charging().await;
-    let gateway =
-        Gateway::start(&format!("{TOP}{}", &config(upstream.addr, "")[TOP.len()..])).await;
+    let gateway = Gateway::to(upstream.addr).await;
     let absent = call("POST", "/v1/charges").key(KEY);
     for call in [absent.clone(), absent.clone().body("")] {
         let answer = gateway.send(&call).await;
