@@ -1,5 +1,5 @@
-//! Many callers, few keys, an upstream that ends each attempt as chance has it: whatever happens, no
-//! key has a second effect, and nobody is told two stories.
+//! Many callers, few keys, an upstream that ends each attempt as chance has it: whatever happens,
+//! no key has a second effect, and nobody is told two stories.
 
 use std::collections::HashMap;
 use std::sync::Arc;
