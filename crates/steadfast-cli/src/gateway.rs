@@ -2,6 +2,7 @@
 
 pub mod admin;
 pub mod framing;
+pub mod incoming;
 pub mod listen;
 pub mod proxy;
 pub mod route;

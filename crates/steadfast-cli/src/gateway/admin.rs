@@ -1,26 +1,30 @@
 //! The admin address: liveness, readiness, and the operator's view of records.
 //!
-//! Loopback without a token, elsewhere only with one. A page that an operator's browser has open must not
-//! act here: requests for foreign host names are refused, and changes that come across sites.
+//! Loopback without a token, elsewhere only with one. A page that an operator's browser has open
+//! must not act here: requests for foreign host names are refused, and changes that come across
+//! sites.
+
+mod guard;
+mod resolution;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, ORIGIN};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Request, Response, StatusCode, Uri};
+use http::{Method, Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use steadfast::body::{Body, full};
 use steadfast::server::admission;
 use steadfast::server::operate::{self, NotDone};
 use steadfast::server::{Server, status};
 use steadfast::store::{Scan, StoreError};
-use steadfast_core::record::{OperationId, State, StoredAnswer};
-use subtle::ConstantTimeEq;
+use steadfast_core::problem::Slug;
+use steadfast_core::record::{OperationId, State};
+
+pub use resolution::read_answer;
 
 use super::service::text;
 
@@ -47,8 +51,8 @@ struct Inner {
 }
 
 impl Admin {
-    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that an
-    /// operator settles.
+    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that
+    /// an operator settles.
     pub fn new(
         server: Server,
         listen: std::net::SocketAddr,
@@ -90,7 +94,7 @@ impl Admin {
     }
 
     async fn records(&self, parts: &Parts, body: Body) -> Result<Response<Body>, Refused> {
-        self.may_ask(parts)?;
+        guard::may_ask(parts, &self.inner.names, self.inner.token.as_deref())?;
         let path = parts
             .uri
             .path()
@@ -101,71 +105,17 @@ impl Admin {
             (&Method::GET, [""]) => self.list(&parts.uri).await,
             (&Method::GET, [id]) => self.show(id).await,
             (&Method::POST, [id, "resolve"]) => {
-                self.may_change(parts)?;
+                guard::may_change(parts)?;
                 self.resolve(id, collect(body).await?).await
             }
             (&Method::POST, [id, "release"]) => {
-                self.may_change(parts)?;
+                guard::may_change(parts)?;
                 self.release(id).await
             }
-            (_, [_] | [_, "resolve" | "release"]) => Err(Refused(
-                StatusCode::METHOD_NOT_ALLOWED,
-                "Records are read with GET, and settled with POST to …/resolve or …/release."
-                    .into(),
-            )),
+            (_, [_]) => Ok(not_allowed("GET")),
+            (_, [_, "resolve" | "release"]) => Ok(not_allowed("POST")),
             _ => Err(not_found()),
         }
-    }
-
-    /// Nobody but the operator: by token where there is one, and never under a foreign host name, which
-    /// is how a page in a browser would come here.
-    fn may_ask(&self, parts: &Parts) -> Result<(), Refused> {
-        let host = host_name(&parts.headers);
-        let ours = |name: &str| {
-            ["localhost", "127.0.0.1", "[::1]"].contains(&name)
-                || self.inner.names.iter().any(|n| n == name)
-        };
-        if !host.as_deref().is_some_and(ours) && self.inner.token.is_none() {
-            return Err(Refused(
-                StatusCode::FORBIDDEN,
-                "The admin address answers under its own name only. Ask it as localhost or by its address."
-                    .into(),
-            ));
-        }
-        let Some(token) = &self.inner.token else {
-            return Ok(());
-        };
-        let given = parts.headers.get(AUTHORIZATION).map(HeaderValue::as_bytes);
-        let given = given.and_then(|value| value.strip_prefix(b"Bearer "));
-        if given.is_some_and(|given| given.ct_eq(token.as_bytes()).into()) {
-            return Ok(());
-        }
-        Err(Refused(
-            StatusCode::UNAUTHORIZED,
-            "Give the admin token: Authorization: Bearer … (admin_token in the configuration)."
-                .into(),
-        ))
-    }
-
-    /// Changes come from the operator's own tools or from a page of this very address.
-    fn may_change(&self, parts: &Parts) -> Result<(), Refused> {
-        let site = parts
-            .headers
-            .get("sec-fetch-site")
-            .map(HeaderValue::as_bytes);
-        let across = site.is_some_and(|site| site != b"same-origin" && site != b"none");
-        let host = parts.headers.get(HOST).and_then(|host| host.to_str().ok());
-        let origin = parts
-            .headers
-            .get(ORIGIN)
-            .and_then(|origin| origin.to_str().ok());
-        let foreign = origin
-            .is_some_and(|origin| origin.split_once("://").map(|(_, authority)| authority) != host);
-        if across || foreign || parts.headers.get_all(ORIGIN).iter().count() > 1 {
-            let why = "Changes are not taken from other sites. Use the command line, or a tool of your own.";
-            return Err(Refused(StatusCode::FORBIDDEN, why.into()));
-        }
-        Ok(())
     }
 
     async fn list(&self, uri: &Uri) -> Result<Response<Body>, Refused> {
@@ -199,8 +149,9 @@ impl Admin {
                         "older_than={value} is no length. Write one with its unit, as 10m."
                     ))
                 })?;
+                let length_ms = u64::try_from(length.as_millis()).unwrap_or(u64::MAX);
                 let now = self.inner.server.store().now().await.map_err(failed)?;
-                let before = now.unix_ms().saturating_sub(length.as_millis() as u64);
+                let before = now.unix_ms().saturating_sub(length_ms);
                 scan.updated_before = Some(steadfast_core::time::WallTime::from_unix_ms(before));
             }
             "limit" => {
@@ -266,73 +217,19 @@ fn settled(
     }
 }
 
-/// Reads `{"status":201,"headers":{},"body":JSON}` or, for other bodies, `body_base64`.
-pub fn read_answer(body: &[u8]) -> Result<StoredAnswer, String> {
-    let shape = "Write {\"status\":201,\"headers\":{},\"body\":…} or \"body_base64\".";
-    let value: Value =
-        serde_json::from_slice(body).map_err(|e| format!("No JSON ({e}). {shape}"))?;
-    let Value::Object(members) = value else {
-        return Err(format!("Not an object. {shape}"));
-    };
-    let (mut status, mut headers, mut given) = (None, HeaderMap::new(), None);
-    for (name, value) in members {
-        match (name.as_str(), value) {
-            ("status", value) => {
-                let code = value.as_u64().and_then(|code| u16::try_from(code).ok());
-                let code = code.filter(|code| (200..=599).contains(code));
-                let code = code.and_then(|code| StatusCode::from_u16(code).ok());
-                status = Some(code.ok_or("status is not a whole number from 200 to 599.")?);
-            }
-            ("headers", Value::Object(fields)) => headers = read_headers(&fields)?,
-            ("body", value) if given.is_none() => {
-                headers
-                    .entry(CONTENT_TYPE)
-                    .or_insert_with(|| HeaderValue::from_static("application/json"));
-                given = Some(Bytes::from(value.to_string()));
-            }
-            ("body_base64", Value::String(text)) if given.is_none() => {
-                given =
-                    Some(Bytes::from(BASE64.decode(&text).map_err(
-                        |_| "body_base64 is not base64 (RFC 4648, padded).",
-                    )?));
-            }
-            (name, _) => return Err(format!("{name} does not belong here. {shape}")),
-        }
-    }
-    let status = status.ok_or_else(|| format!("There is no status. {shape}"))?;
-    Ok(steadfast_core::replay::kept(
-        status,
-        &headers,
-        given.unwrap_or_default(),
-    ))
-}
-
-fn read_headers(fields: &serde_json::Map<String, Value>) -> Result<HeaderMap, String> {
-    let mut headers = HeaderMap::new();
-    for (name, value) in fields {
-        let field = HeaderName::from_bytes(name.as_bytes());
-        let field = field.map_err(|_| format!("{name} is no header field's name."))?;
-        let values = match value {
-            Value::Array(values) => values.clone(),
-            one => vec![one.clone()],
-        };
-        for value in values {
-            let value = value
-                .as_str()
-                .and_then(|text| HeaderValue::from_str(text).ok());
-            headers.append(
-                &field,
-                value.ok_or_else(|| format!("The value of {name} is no field value."))?,
-            );
-        }
-    }
-    Ok(headers)
-}
-
 async fn collect(body: Body) -> Result<Bytes, Refused> {
     admission::collect(body, BODY_MAX_BYTES)
         .await
-        .map_err(|problem| Refused(problem.status, problem.detail))
+        .map_err(|problem| match problem.slug {
+            Slug::BodyTooLarge => {
+                let why = format!("An act may have {BODY_MAX_BYTES} bytes. Send a smaller answer.");
+                Refused(problem.status, why)
+            }
+            _ => Refused(
+                problem.status,
+                "The request did not come to its end, so nothing was done. Send it again.".into(),
+            ),
+        })
 }
 
 fn parse_id(id: &str) -> Result<OperationId, Refused> {
@@ -353,30 +250,30 @@ fn query(query: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// The name under which the request came, without its port; `None` where there is none or two.
-fn host_name(headers: &HeaderMap) -> Option<String> {
-    let mut lines = headers.get_all(HOST).iter();
-    let host = lines.next()?.to_str().ok()?.to_ascii_lowercase();
-    if lines.next().is_some() {
-        return None;
-    }
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|b| b.is_ascii_digit()) => name.to_owned(),
-        _ => host,
-    };
-    Some(name)
-}
-
 /// A refusal of the admin address: its status and why, with the next step.
 struct Refused(StatusCode, String);
 
 impl Refused {
     fn into_response(self) -> Response<Body> {
-        json_response(
-            self.0,
-            &json!({ "status": self.0.as_u16(), "detail": self.1 }),
-        )
+        let body = json!({ "status": self.0.as_u16(), "detail": self.1 });
+        let mut response = json_response(self.0, &body);
+        if self.0 == StatusCode::UNAUTHORIZED {
+            let challenge = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
+}
+
+/// 405, with the one method that is allowed.
+fn not_allowed(method: &'static str) -> Response<Body> {
+    let why = "Records are read with GET, and settled with POST to …/resolve or …/release.";
+    let refused = Refused(StatusCode::METHOD_NOT_ALLOWED, why.into());
+    let mut response = refused.into_response();
+    response
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static(method));
+    response
 }
 
 fn not_found() -> Refused {
@@ -391,7 +288,8 @@ fn failed(error: StoreError) -> Refused {
     )
 }
 
-fn sentence(text: &str) -> String {
+/// A clause as the beginning of a sentence.
+pub(super) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| {
         first.to_uppercase().chain(chars).collect()

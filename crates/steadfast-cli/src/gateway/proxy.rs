@@ -1,6 +1,7 @@
 //! Requests without a key: passed on once, streamed both ways.
 
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::header::TRAILER;
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body_util::BodyExt;
 use steadfast::body::Body;
 use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd};
@@ -15,11 +16,12 @@ use steadfast_core::retry::{self, Decision, Facts, Reason};
 
 use super::upstream::{Upstream, answer_body};
 
-/// Passes `request` on, and its answer back.
+/// Passes `request` on, and its answer back, with its trailers where the caller takes them.
 pub async fn forward(
     upstream: &Upstream,
     request: Request<Body>,
     deadline: Deadline,
+    takes_trailers: bool,
 ) -> Response<Body> {
     let method = request.method().clone();
     let facts = Facts {
@@ -36,11 +38,12 @@ pub async fn forward(
     {
         SendEnd::Head { response, .. } => {
             let mut response = response.map(answer_body);
-            strip_hop_of_answer(response.headers_mut());
-            strip_ours_from_answer(response.headers_mut());
+            clean(response.headers_mut(), takes_trailers);
             with_attempts(response, 1)
         }
-        SendEnd::Failed { failure, .. } => problem(&refused(failure, facts, deadline)),
+        SendEnd::Failed { failure, .. } => {
+            with_attempts(problem(&refused(failure, facts, deadline)), 1)
+        }
         SendEnd::CallerLeft { failure, detail } => {
             let effect = if failure.never_sent() || method.is_safe() {
                 Effect::None
@@ -49,6 +52,18 @@ pub async fn forward(
             };
             problem(&Problem::new(Slug::BadRequest, detail).with_effect(effect))
         }
+    }
+}
+
+/// Takes off what is the hop's and what only steadfast says. Trailers that are not announced are
+/// not written.
+fn clean(headers: &mut HeaderMap, takes_trailers: bool) {
+    let trailers = headers.get_all(TRAILER).iter().filter(|_| takes_trailers);
+    let trailers: Vec<HeaderValue> = trailers.cloned().collect();
+    strip_hop_of_answer(headers);
+    strip_ours_from_answer(headers);
+    for names in trailers {
+        headers.append(TRAILER, names);
     }
 }
 
@@ -97,9 +112,9 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
         }
         _ => {
             let detail = format!(
-                "The request was sent and no whole answer came ({}), so it may have been executed. Look up \
-                 at the service itself whether it happened; with an Idempotency-Key it could have been \
-                 sent again safely.",
+                "The request was sent and no whole answer came ({}), so it may have been executed. \
+                 Look up at the service itself whether it happened; with an Idempotency-Key it \
+                 could have been sent again safely.",
                 failure.slug()
             );
             Problem::new(Slug::OutcomeUnknown, detail).with_status(StatusCode::GATEWAY_TIMEOUT)
@@ -107,13 +122,16 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
     }
 }
 
-/// The fields that tell an upstream who called: appended to what a trusted peer said, else set anew.
-pub fn write_forwarded(headers: &mut http::HeaderMap, peer: std::net::IpAddr, trusted: bool) {
+/// The fields that tell an upstream who called: appended to what a trusted peer said, else set
+/// anew.
+pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted: bool) {
+    if !trusted {
+        strip_forwarded(headers);
+    }
     let earlier = headers
         .get_all("x-forwarded-for")
         .iter()
         .filter_map(|line| line.to_str().ok())
-        .filter(|_| trusted)
         .collect::<Vec<_>>()
         .join(", ");
     let value = if earlier.is_empty() {
@@ -124,12 +142,23 @@ pub fn write_forwarded(headers: &mut http::HeaderMap, peer: std::net::IpAddr, tr
     if let Ok(value) = HeaderValue::from_str(&value) {
         headers.insert("x-forwarded-for", value);
     }
-    if !trusted || !headers.contains_key("x-forwarded-proto") {
+    if !headers.contains_key("x-forwarded-proto") {
         headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));
     }
     let host = headers.get(http::header::HOST).cloned();
-    if let Some(host) = host.filter(|_| !trusted || !headers.contains_key("x-forwarded-host")) {
+    if let Some(host) = host.filter(|_| !headers.contains_key("x-forwarded-host")) {
         headers.insert("x-forwarded-host", host);
     }
     headers.append(http::header::VIA, HeaderValue::from_static("1.1 steadfast"));
+}
+
+/// What says where a request came from, under whatever name: not a stranger's to say.
+fn strip_forwarded(headers: &mut HeaderMap) {
+    let says =
+        |name: &str| name.starts_with("x-forwarded-") || name == "forwarded" || name == "x-real-ip";
+    let names = headers.keys().filter(|name| says(name.as_str()));
+    let names: Vec<HeaderName> = names.cloned().collect();
+    for name in names {
+        headers.remove(name);
+    }
 }

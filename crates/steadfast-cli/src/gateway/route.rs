@@ -213,6 +213,11 @@ impl RequestPath {
         }
         Ok(RequestPath { segments })
     }
+
+    /// Whether the first segment is `name`, in whatever spelling.
+    pub fn begins_with(&self, name: &str) -> bool {
+        self.segments.first().is_some_and(|first| first == name)
+    }
 }
 
 /// Whether some server would read a normalised segment as a step to itself or upwards: it decodes

@@ -122,8 +122,8 @@ pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Serve
     with_secret(server, settings)
 }
 
-/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within `drain`,
-/// and what is left is written down as unknown.
+/// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within
+/// `drain`, and what is left is written down as unknown.
 ///
 /// # Errors
 /// Those of [`prepare`].
@@ -203,8 +203,8 @@ pub async fn serve(
     }
 }
 
-/// The configured fingerprint secret, which the store has to know: a record made with one that it does
-/// not know could not be compared later.
+/// The configured fingerprint secret, which the store has to know: a record made with one that it
+/// does not know could not be compared later.
 fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError> {
     let Some(secret) = &settings.top.secret else {
         return Ok(server);
@@ -229,7 +229,8 @@ fn front<S>(service: S, limits: Limits) -> Front<S> {
 
 /// What a caller is told whose bytes are not sound HTTP.
 fn refuse(violation: &Violation) -> Response<Bytes> {
-    let problem = Problem::new(Slug::BadRequest, violation.to_string());
+    let detail = format!("{}.", super::admin::sentence(&violation.to_string()));
+    let problem = Problem::new(Slug::BadRequest, detail);
     let mut response = Response::new(Bytes::from(problem.body()));
     *response.status_mut() = problem.status;
     *response.headers_mut() = problem.headers();

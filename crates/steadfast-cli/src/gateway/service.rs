@@ -2,7 +2,9 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
@@ -10,15 +12,14 @@ use steadfast::body::{Body, full};
 use steadfast::client::pool::Pool;
 use steadfast::clock;
 use steadfast::server::{Call, Principal, Server, admission, problem, status};
-use steadfast_core::deadline::{
-    Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, Told, read_grpc, read_ms,
-};
+use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
-use steadfast_core::fields::{strip_hop, strip_ours_from_request};
+use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
+use super::incoming::{take_off_hop, told_deadline};
 use super::proxy;
 use super::route::{PathError, RequestPath};
 use super::upstream::Upstream;
@@ -29,8 +30,11 @@ use crate::settings::routes::Route;
 /// Where the state of an operation is asked.
 const OPERATIONS: &str = "/.steadfast/operations/";
 
-/// Paths under it are the gateway's own; none is passed on.
-const OURS: &str = "/.steadfast/";
+/// Paths under this segment are the gateway's own; none is passed on.
+const OURS: &str = ".steadfast";
+
+/// How long the state of an operation is looked up: as long as a keyed request asks the store.
+const STATUS_LIMIT: Duration = Duration::from_secs(2);
 
 /// The data port: routes, and the server side that they share. Cheap to clone.
 #[derive(Clone)]
@@ -46,8 +50,8 @@ struct Inner {
 }
 
 impl Gateway {
-    /// The gateway of these settings over `server`. Routes to one upstream with the same pool settings
-    /// share its connections.
+    /// The gateway of these settings over `server`. Routes to one upstream with the same pool
+    /// settings share its connections.
     pub fn new(settings: &Settings, server: Server) -> Gateway {
         let mut pools: Vec<(steadfast::client::pool::PoolSettings, Pool)> = Vec::new();
         let mut routes = Vec::new();
@@ -94,34 +98,21 @@ impl Gateway {
     ) -> Result<Response<Body>, Problem> {
         let received = clock::mono_now();
         let (mut parts, body) = request.into_parts();
-        let path = parts.uri.path();
-        if path.starts_with(OURS) {
+        let path = RequestPath::parse(parts.uri.path()).map_err(bad_path)?;
+        if path.begins_with(OURS) {
             return self.status(&parts, peer).await;
         }
-        let path = RequestPath::parse(path).map_err(bad_path)?;
         let (route, policy, pool) = self.route(&path, &parts.method)?;
         let told = told_deadline(&parts.headers);
         if told.is_some_and(|left| left.is_zero()) {
-            let detail = "The caller's deadline has passed already, so nothing was done. Send it again with \
-                          more time.";
+            let detail = "The caller's deadline has passed already, so nothing was done. Send it \
+                          again with more time.";
             return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
         }
         let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
         let deadline = Deadline::after(received, limit);
         let trusted = self.inner.trusted.trusts(peer);
-        let takes_trailers = takes_trailers(&parts.headers);
-        strip_hop(&mut parts.headers).map_err(|nominated| {
-            let detail = format!(
-                "The field Connection names {}, which must reach the upstream. Send it without.",
-                nominated.0
-            );
-            Problem::new(Slug::BadRequest, detail)
-        })?;
-        if takes_trailers {
-            parts
-                .headers
-                .insert(http::header::TE, HeaderValue::from_static("trailers"));
-        }
+        let trailers = take_off_hop(&mut parts.headers, &policy.idempotency.header)?;
         let attempt = if trusted {
             admission::attempt_of(&parts.headers)
         } else {
@@ -142,18 +133,12 @@ impl Gateway {
             incoming_attempt: attempt,
         };
         let (Some(key), Some(principal)) = (key, principal) else {
+            let takes_trailers = trailers.taken;
+            trailers.announce(&mut parts.headers);
             let request = Request::from_parts(parts, body);
-            return Ok(proxy::forward(&upstream, request, deadline).await);
+            return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
-        let left = deadline.remaining(clock::mono_now());
-        let body = match clock::within(left, admission::collect(body, policy.body_limit)).await {
-            Ok(body) => body?,
-            Err(clock::Elapsed) => {
-                let detail = "The deadline passed before the request body had come, so nothing was sent. \
-                              Send the same request with the same key and more time.";
-                return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
-            }
-        };
+        let body = collect(body, policy.body_limit, deadline).await?;
         let target = parts
             .uri
             .path_and_query()
@@ -184,8 +169,8 @@ impl Gateway {
             .find(|(route, _, _)| route.path.matches(path) && route.methods.contains(method));
         found.ok_or_else(|| {
             let detail = format!(
-                "No route takes {method} on this path. Correct the request, or add a [[route]] to the \
-                 gateway's configuration."
+                "No route takes {method} on this path. Correct the request, or add a [[route]] to \
+                 the gateway's configuration."
             );
             Problem::new(Slug::NoRoute, detail)
         })
@@ -239,10 +224,11 @@ impl Gateway {
         };
         let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
         let id = id.ok_or_else(not_found)?;
-        let row = self.inner.server.store().by_id(id).await.map_err(|_| {
+        let looked_up = clock::within(STATUS_LIMIT, self.inner.server.store().by_id(id)).await;
+        let Ok(Ok(row)) = looked_up else {
             let detail = "The record store gave no answer. Ask again.";
-            Problem::new(Slug::StoreUnavailable, detail)
-        })?;
+            return Err(Problem::new(Slug::StoreUnavailable, detail));
+        };
         let row = row.ok_or_else(not_found)?;
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let asks = self
@@ -257,6 +243,17 @@ impl Gateway {
             status::response(&row)
         })
     }
+}
+
+/// The whole body of a keyed request, before its caller's deadline.
+async fn collect(body: Body, limit: usize, deadline: Deadline) -> Result<Bytes, Problem> {
+    let left = deadline.remaining(clock::mono_now());
+    let collected = clock::within(left, admission::collect(body, limit)).await;
+    collected.unwrap_or_else(|clock::Elapsed| {
+        let detail = "The deadline passed before the request body had come, so nothing was sent. \
+                      Send the same request with the same key and more time.";
+        Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None))
+    })
 }
 
 fn bad_path(error: PathError) -> Problem {
@@ -274,33 +271,6 @@ fn unknown_principal(error: PrincipalError) -> Problem {
             Problem::new(Slug::PrincipalUnknown, detail)
         }
     }
-}
-
-/// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
-fn told_deadline(headers: &HeaderMap) -> Option<std::time::Duration> {
-    let of = |name: &str, read: fn(&[u8]) -> Told| {
-        headers
-            .get_all(name)
-            .iter()
-            .filter_map(move |value| match read(value.as_bytes()) {
-                Told::Remaining(left) => Some(left),
-                Told::Malformed => None,
-            })
-    };
-    of(REQUEST_TIMEOUT_MS, read_ms)
-        .chain(of(ENVOY_EXPECTED_MS, read_ms))
-        .chain(of(GRPC_TIMEOUT, read_grpc))
-        .min()
-}
-
-fn takes_trailers(headers: &HeaderMap) -> bool {
-    let members = headers
-        .get_all(http::header::TE)
-        .iter()
-        .filter_map(|line| line.to_str().ok());
-    members
-        .flat_map(|line| line.split(','))
-        .any(|m| m.trim().eq_ignore_ascii_case("trailers"))
 }
 
 /// A small answer in plain text.

@@ -1,4 +1,5 @@
-//! One route's upstream as a way to an effect: the pool's two calls, and what is written on the way out.
+//! One route's upstream as a way to an effect: the pool's two calls, and what is written on the way
+//! out.
 
 use std::sync::Arc;
 
@@ -34,8 +35,8 @@ pub struct Upstream {
 impl Upstream {
     /// A connection, made where none is at hand. Nothing is sent.
     ///
-    /// Every method takes only a connection that was idle for a moment: a request has one attempt, so
-    /// a stale connection could not be made good.
+    /// Every method takes only a connection that was idle for a moment: a request has one attempt,
+    /// so a stale connection could not be made good.
     pub async fn acquire(&self, deadline: Deadline) -> Result<Ready, NeverSent> {
         self.pool
             .acquire(&self.target, Reuse::Unsafe, &self.policy.timeouts, deadline)

@@ -7,6 +7,7 @@ mod docs;
 mod environment;
 mod examples;
 mod framing;
+mod gateway;
 mod listen;
 mod stage;
 mod tidy;
