@@ -29,21 +29,26 @@ pub struct Swept {
     pub expiry_stopped: bool,
 }
 
-/// One round.
+/// One round. What fails does not keep the rest from being done.
 ///
 /// # Errors
-/// Those of the store; what was done until then is done.
+/// The first one of the store; what could be done is done.
 pub async fn sweep(server: &Server) -> Result<Swept, StoreError> {
-    let store = server.store();
-    let now = store.now().await?;
+    let now = server.store().now().await?;
     let mut swept = Swept::default();
+    let recovered = recover(server, now, &mut swept).await;
+    let expired = expire(server, now, &mut swept).await;
+    recovered.and(expired).map(|()| swept)
+}
+
+async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {
     // All holds, due or not: a lease that is not renewed ends by this process's own clock as well.
-    let held = store
-        .due(WallTime::from_unix_ms(u64::MAX), HELD_MAX)
-        .await?;
+    let all = WallTime::from_unix_ms(u64::MAX);
+    let held = server.store().due(all, HELD_MAX).await?;
     if held.len() < HELD_MAX as usize {
         server.inner.leases.keep_only(&held);
     }
+    let mut failed = Ok(());
     for row in held {
         let unrenewed = server.inner.leases.unrenewed_for(&row);
         let withdrawn = server.inner.withdrawn.holds(&row);
@@ -52,26 +57,30 @@ pub async fn sweep(server: &Server) -> Result<Swept, StoreError> {
         } else {
             record::recover(&row, now, unrenewed)
         };
-        if let Some(change) = change
-            && withdraw::apply(server, row.scope, change).await?
-        {
-            let (operation, owner) = (row.id, row.standing.owner);
-            tracing::warn!(%operation, %owner, state = %row.standing.state, "a lease ended");
-            swept.recovered += 1;
+        let Some(change) = change else { continue };
+        match withdraw::apply(server, row.scope, change).await {
+            Ok(true) => {
+                let (operation, owner) = (row.id, row.standing.owner);
+                tracing::warn!(%operation, %owner, state = %row.standing.state, "a lease ended");
+                swept.recovered += 1;
+            }
+            Ok(false) => {}
+            Err(error) => failed = failed.and(Err(error)),
         }
     }
+    failed
+}
+
+async fn expire(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {
     if !server.inner.trust.allows_expiry(now, clock::mono_now()) {
         swept.expiry_stopped = true;
-        return Ok(swept);
+        return Ok(());
     }
     for _ in 0..EXPIRE_COMMITS {
-        let end = store
-            .apply(Op::Expire {
-                now,
-                limit: EXPIRE_BATCH,
-            })
-            .await?;
-        let OpEnd::Expired(count) = end else { break };
+        let limit = EXPIRE_BATCH;
+        let OpEnd::Expired(count) = server.store().apply(Op::Expire { now, limit }).await? else {
+            break;
+        };
         swept.expired += count;
         swept.more = count == EXPIRE_BATCH;
         if !swept.more {
@@ -80,5 +89,5 @@ pub async fn sweep(server: &Server) -> Result<Swept, StoreError> {
         // The foreground's writes go first.
         tokio::task::yield_now().await;
     }
-    Ok(swept)
+    Ok(())
 }

@@ -1,9 +1,9 @@
 //! Taking back a reservation or a dispatch mark whose store reply did not arrive.
 //!
-//! Nothing was sent under it, and it may still come into being: a write that was on its way may land
-//! after the caller was refused. So the token is remembered for longer than its lease, and whatever row
-//! is found under it is put back to what stood before — by the one task that looks for them all, and
-//! by whoever meets the row.
+//! Nothing was sent under it, and it may still come into being: a write that was on its way may
+//! land after the caller was refused. So the token is remembered for longer than its lease, and
+//! whatever row is found under it is put back to what stood before — by the one task that looks for
+//! them all, and by whoever meets the row.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -17,51 +17,72 @@ use super::Server;
 use crate::clock;
 use crate::store::{Op, StoreError};
 
-/// Tokens remembered at once, far above what an outage leaves within a lease. The row of one that is
-/// not remembered falls back by its own lease.
+/// Tokens remembered at once, far above what an outage leaves within a lease. The row of one that
+/// is not remembered falls back by its own lease.
 const TOKENS_MAX: usize = 100_000;
 
 /// Between two rounds: short at first, since a store is mostly back at once.
 const AGAIN_FIRST: Duration = Duration::from_millis(50);
 const AGAIN_MAX: Duration = Duration::from_secs(1);
 
+/// How long one look may take, so that a store that says nothing does not keep the others waiting.
+const LOOK_LIMIT: Duration = Duration::from_secs(2);
+
 /// The tokens whose reservations do not count.
 #[derive(Default)]
 pub(super) struct Withdrawn {
-    tokens: Mutex<HashMap<Owner, (ScopeHash, MonoTime)>>,
+    tokens: Mutex<Tokens>,
+}
+
+#[derive(Default)]
+struct Tokens {
+    open: HashMap<Owner, (ScopeHash, MonoTime)>,
+    /// A task looks for them.
+    looking: bool,
 }
 
 impl Withdrawn {
     /// The row stands under a token that does not count.
     pub(super) fn holds(&self, row: &Record) -> bool {
-        self.lock().contains_key(&row.standing.owner)
+        self.lock().open.contains_key(&row.standing.owner)
     }
 
-    /// Remembers a token; true where it is the first one, so that a task has to begin.
+    /// Remembers a token; true where nobody looks for tokens yet, so that a task has to begin.
     fn add(&self, token: Owner, scope: ScopeHash, until: MonoTime) -> bool {
         let mut tokens = self.lock();
-        if tokens.len() < TOKENS_MAX {
-            tokens.insert(token, (scope, until));
+        if tokens.open.len() >= TOKENS_MAX {
+            return false;
         }
-        tokens.len() == 1
+        tokens.open.insert(token, (scope, until));
+        !std::mem::replace(&mut tokens.looking, true)
     }
 
-    /// What is still to be looked for. The tokens whose time is over are forgotten.
-    fn open(&self) -> Vec<(Owner, ScopeHash)> {
+    /// What is still to be looked for; `None`, and nobody looks any more, where there is nothing.
+    fn open(&self) -> Option<Vec<(Owner, ScopeHash)>> {
+        let mut tokens = self.lock();
+        tokens.looking = !tokens.open.is_empty();
+        let all = tokens.open.iter();
+        tokens
+            .looking
+            .then(|| all.map(|(token, (scope, _))| (*token, *scope)).collect())
+    }
+
+    /// A look found nothing under the token. Its time begins to count only with a store that
+    /// answers: a store that was away for longer than a lease may come back with the row.
+    fn not_found(&self, token: Owner) {
         let now = clock::mono_now();
         let mut tokens = self.lock();
-        tokens.retain(|_, (_, until)| !until.since(now).is_zero());
-        tokens
-            .iter()
-            .map(|(token, (scope, _))| (*token, *scope))
-            .collect()
+        let is_over = |(_, until): &(ScopeHash, MonoTime)| until.since(now).is_zero();
+        if tokens.open.get(&token).is_some_and(is_over) {
+            tokens.open.remove(&token);
+        }
     }
 
     fn forget(&self, token: Owner) {
-        self.lock().remove(&token);
+        self.lock().open.remove(&token);
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Owner, (ScopeHash, MonoTime)>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Tokens> {
         self.tokens
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -69,7 +90,8 @@ impl Withdrawn {
 }
 
 /// Withdraws whatever stands, or will come to stand, under `token`. Returns at once; a task keeps
-/// looking for twice a lease, so that a late write is still met while its own lease lasts.
+/// looking for twice a lease, so that a late write is still met while its own lease lasts, and for
+/// as long as the store gives no answer.
 pub(super) fn begin(server: &Server, scope: ScopeHash, token: Owner, lease: Duration) {
     let until = clock::mono_now().plus(lease.saturating_mul(2));
     if server.inner.withdrawn.add(token, scope, until) {
@@ -78,22 +100,30 @@ pub(super) fn begin(server: &Server, scope: ScopeHash, token: Owner, lease: Dura
 }
 
 async fn rounds(server: Server) {
+    let mut stop = server.inner.stop.subscribe();
     let mut pause = AGAIN_FIRST;
-    loop {
-        let open = server.inner.withdrawn.open();
-        if open.is_empty() {
+    while let Some(open) = server.inner.withdrawn.open() {
+        round(&server, open).await;
+        let stopped = clock::within(pause, stop.wait_for(|stop| *stop)).await;
+        if stopped.is_ok() {
+            // The process ends: what is not put back by now falls back by its own lease.
             return;
         }
-        for (token, scope) in open {
-            match look(&server, scope, token).await {
-                Ok(true) => server.inner.withdrawn.forget(token),
-                Ok(false) => {}
-                // The store is not back: asking it for every other token would only load it.
-                Err(_) => break,
-            }
-        }
-        clock::sleep(pause).await;
         pause = (pause * 2).min(AGAIN_MAX);
+    }
+}
+
+async fn round(server: &Server, open: Vec<(Owner, ScopeHash)>) {
+    let withdrawn = &server.inner.withdrawn;
+    for (token, scope) in open {
+        match clock::within(LOOK_LIMIT, look(server, scope, token)).await {
+            Ok(Ok(true)) => withdrawn.forget(token),
+            Ok(Ok(false)) => withdrawn.not_found(token),
+            // This row cannot be read; the others may be.
+            Ok(Err(StoreError::Unreadable(_))) => {}
+            // The store is not back: asking it for every other token would only load it.
+            Ok(Err(_)) | Err(clock::Elapsed) => return,
+        }
     }
 }
 
@@ -109,7 +139,8 @@ async fn look(server: &Server, scope: ScopeHash, token: Owner) -> Result<bool, S
     apply(server, scope, change).await
 }
 
-/// Performs a guarded change; true where it was done. Where something else stands, the next look sees.
+/// Performs a guarded change; true where it was done. Where something else stands, the next look
+/// sees.
 pub(super) async fn apply(
     server: &Server,
     scope: ScopeHash,
