@@ -272,6 +272,8 @@ pub struct Standing {
     pub on_unknown: OnUnknown,
     /// How long a hold lasts without renewal.
     pub lease: Duration,
+    /// How long it is kept from the moment it becomes final.
+    pub retention: Duration,
     /// When the hold ends, by the store's clock; `None` where nobody holds it.
     pub locked_until: Option<WallTime>,
     /// When it became final.

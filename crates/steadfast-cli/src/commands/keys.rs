@@ -2,7 +2,6 @@
 
 use std::io::{self, IsTerminal, Read, Write};
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -33,9 +32,6 @@ const LIST: u32 = 100;
 
 /// Records read from the store at once.
 const PAGE: u32 = 500;
-
-/// How long a record is kept that an operator settled: the default retention.
-const RETENTION: Duration = Duration::from_secs(24 * 3600);
 
 /// Who acts, in the history.
 const BY: &str = "operator (keys)";
@@ -157,6 +153,10 @@ fn resolve(
     let status = status.map_err(|_| usage(format!("--status {} is no status", args.status)))?;
     let headers = headers_of(&args.headers)?;
     let body = body_of(args.body.as_deref())?;
+    if matches!(args.status, 204 | 205 | 304) && !body.is_empty() {
+        let what = format!("an answer of {} has no body; leave --body out", args.status);
+        return Err(usage(what));
+    }
     let store = opened(&args.store, environment, console)?;
     let runtime = runtime()?;
     let row = runtime
@@ -168,7 +168,7 @@ fn resolve(
     );
     confirm(args.yes, &what, console)?;
     let answer = replay::kept(status, &headers, body);
-    let done = runtime.block_on(operate::resolve(&*store, id, answer, BY, RETENTION));
+    let done = runtime.block_on(operate::resolve(&*store, &row, answer, BY));
     let row = done.map_err(|refused| Stop::Say(Exit::Failed, format!("{id}: {refused}")))?;
     print_record(&row, args.json, console)
 }
@@ -190,34 +190,36 @@ fn release(
         .collect::<Result<_, _>>()?;
     let store = opened(&args.store, environment, console)?;
     let runtime = runtime()?;
-    let ids = if ids.is_empty() {
-        let rows = runtime.block_on(async {
+    let rows = runtime.block_on(async {
+        if ids.is_empty() {
             let scan = scan_of(&args.filter, &*store).await?;
-            matching(&*store, scan, args.filter.limit.unwrap_or(u32::MAX)).await
-        })?;
-        rows.iter().map(|row| row.id).collect()
-    } else {
-        ids
-    };
-    let what = match ids.as_slice() {
+            return matching(&*store, scan, args.filter.limit.unwrap_or(u32::MAX)).await;
+        }
+        let mut rows = Vec::new();
+        for id in ids {
+            rows.push(store.by_id(id).await?.ok_or_else(|| absent(id))?);
+        }
+        Ok(rows)
+    })?;
+    let what = match rows.as_slice() {
         [] => {
             writeln!(console.err, "no record matches; nothing was changed")?;
             return Ok(Exit::Done);
         }
-        [id] => format!("release {id}: it was not executed, and may run again"),
-        ids => format!(
+        [row] => format!("release {}: it was not executed, and may run again", row.id),
+        rows => format!(
             "release {} records: they were not executed, and may run again",
-            ids.len()
+            rows.len()
         ),
     };
     confirm(args.yes, &what, console)?;
     let mut exit = Exit::Done;
     let mut released = Vec::new();
-    for id in ids {
-        match runtime.block_on(operate::release(&*store, id, BY, RETENTION)) {
+    for row in rows {
+        match runtime.block_on(operate::release(&*store, &row, BY)) {
             Ok(row) => released.push(row),
             Err(refused) => {
-                writeln!(console.err, "error: {id}: {refused}")?;
+                writeln!(console.err, "error: {}: {refused}", row.id)?;
                 exit = Exit::Failed;
             }
         }

@@ -9,7 +9,6 @@ mod resolution;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -22,7 +21,7 @@ use steadfast::server::operate::{self, NotDone};
 use steadfast::server::{Server, status};
 use steadfast::store::{Scan, StoreError};
 use steadfast_core::problem::Slug;
-use steadfast_core::record::{OperationId, State};
+use steadfast_core::record::{OperationId, Record, State};
 
 pub use resolution::read_answer;
 
@@ -46,19 +45,12 @@ struct Inner {
     server: Server,
     ready: AtomicBool,
     token: Option<String>,
-    retention: Duration,
     names: Vec<String>,
 }
 
 impl Admin {
-    /// The admin port of `server`, bound to `listen`. `retention` is how long a record is kept that
-    /// an operator settles.
-    pub fn new(
-        server: Server,
-        listen: std::net::SocketAddr,
-        token: Option<String>,
-        retention: Duration,
-    ) -> Admin {
+    /// The admin port of `server`, bound to `listen`.
+    pub fn new(server: Server, listen: std::net::SocketAddr, token: Option<String>) -> Admin {
         let names = vec![listen.ip().to_string(), format!("[{}]", listen.ip())];
         let ready = AtomicBool::new(true);
         Admin {
@@ -66,7 +58,6 @@ impl Admin {
                 server,
                 ready,
                 token,
-                retention,
                 names,
             }),
         }
@@ -172,14 +163,7 @@ impl Admin {
     }
 
     async fn show(&self, id: &str) -> Result<Response<Body>, Refused> {
-        let row = self
-            .inner
-            .server
-            .store()
-            .by_id(parse_id(id)?)
-            .await
-            .map_err(failed)?;
-        let row = row.ok_or_else(not_found)?;
+        let row = self.row(id).await?;
         Ok(json_response(
             StatusCode::OK,
             &status::record_with_history(&row),
@@ -188,21 +172,24 @@ impl Admin {
 
     async fn resolve(&self, id: &str, body: Bytes) -> Result<Response<Body>, Refused> {
         let answer = read_answer(&body).map_err(|why| Refused(StatusCode::BAD_REQUEST, why))?;
-        let (store, kept) = (self.inner.server.store(), self.inner.retention);
-        let done =
-            operate::resolve(&**store, parse_id(id)?, answer, "operator (admin)", kept).await;
-        settled(done)
+        let seen = self.row(id).await?;
+        let store = self.inner.server.store();
+        settled(operate::resolve(&**store, &seen, answer, "operator (admin)").await)
     }
 
     async fn release(&self, id: &str) -> Result<Response<Body>, Refused> {
-        let (store, kept) = (self.inner.server.store(), self.inner.retention);
-        settled(operate::release(&**store, parse_id(id)?, "operator (admin)", kept).await)
+        let seen = self.row(id).await?;
+        let store = self.inner.server.store();
+        settled(operate::release(&**store, &seen, "operator (admin)").await)
+    }
+
+    async fn row(&self, id: &str) -> Result<Record, Refused> {
+        let row = self.inner.server.store().by_id(parse_id(id)?).await;
+        row.map_err(failed)?.ok_or_else(not_found)
     }
 }
 
-fn settled(
-    done: Result<steadfast_core::record::Record, NotDone>,
-) -> Result<Response<Body>, Refused> {
+fn settled(done: Result<Record, NotDone>) -> Result<Response<Body>, Refused> {
     match done {
         Ok(row) => Ok(json_response(
             StatusCode::OK,

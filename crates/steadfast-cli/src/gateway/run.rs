@@ -145,11 +145,6 @@ pub async fn serve(
     stop: impl Future<Output = ()>,
 ) -> Ended {
     let gateway = Gateway::new(settings, server.clone());
-    let retention = settings
-        .routes
-        .iter()
-        .map(|route| route.policy.idempotency.retention)
-        .max();
     let admin = Admin::new(
         server.clone(),
         settings.top.admin,
@@ -158,7 +153,6 @@ pub async fn serve(
             .admin_token
             .as_ref()
             .map(|token| token.expose().to_owned()),
-        retention.unwrap_or(Duration::from_secs(24 * 3600)),
     );
     let sweeper = tokio::spawn(sweep_on(server.clone()));
     let limits = Limits {

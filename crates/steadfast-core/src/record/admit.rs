@@ -31,6 +31,8 @@ pub struct Request {
     pub on_unknown: OnUnknown,
     /// How long a hold lasts without renewal.
     pub lease: Duration,
+    /// How long the record is kept from the moment it becomes final.
+    pub retention: Duration,
     /// The token of the hold it would take.
     pub owner: Owner,
 }
@@ -192,6 +194,7 @@ fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>)
         reason: String::new(),
         on_unknown: from.map_or(request.on_unknown, |s| s.on_unknown.min(request.on_unknown)),
         lease: request.lease,
+        retention: request.retention,
         locked_until: Some(now.plus(request.lease)),
         final_at: None,
         expires_at: None,

@@ -1,7 +1,5 @@
 //! What a person may decide about a record (U2, O2).
 
-use std::time::Duration;
-
 use super::{Answer, Event, Owner, Record, Standing, State, StoredAnswer};
 use crate::effect::Effect;
 use crate::time::WallTime;
@@ -17,7 +15,6 @@ pub fn resolve(
     answer: StoredAnswer,
     token: Owner,
     by: &str,
-    retention: Duration,
     now: WallTime,
 ) -> Result<Record, NotSettleable> {
     let detail = format!("status {}", answer.status.as_u16());
@@ -31,7 +28,7 @@ pub fn resolve(
         effect,
         ambiguous: false,
         answer: Answer::Stored(answer),
-        ..settled(row, token, "resolved", retention, now)?
+        ..settled(row, token, "resolved", now)?
     };
     let event = Event {
         at: now,
@@ -48,7 +45,6 @@ pub fn release(
     row: &Record,
     token: Owner,
     by: &str,
-    retention: Duration,
     now: WallTime,
 ) -> Result<Record, NotSettleable> {
     let standing = Standing {
@@ -57,7 +53,7 @@ pub fn release(
         ambiguous: false,
         honours_key: false,
         answer: Answer::None,
-        ..settled(row, token, "operator-released", retention, now)?
+        ..settled(row, token, "operator-released", now)?
     };
     let detail = "attempts so far count as none".to_owned();
     let event = Event {
@@ -73,7 +69,6 @@ fn settled(
     row: &Record,
     token: Owner,
     reason: &str,
-    retention: Duration,
     now: WallTime,
 ) -> Result<Standing, NotSettleable> {
     match row.standing.state {
@@ -82,7 +77,7 @@ fn settled(
             reason: reason.to_owned(),
             locked_until: None,
             final_at: Some(now),
-            expires_at: Some(now.plus(retention)),
+            expires_at: Some(now.plus(row.standing.retention)),
             ..row.standing.clone()
         }),
         other => Err(NotSettleable(other)),

@@ -1,7 +1,5 @@
 //! What an attempt's end writes, and over what it may be written.
 
-use std::time::Duration;
-
 use super::{Answer, Event, Guard, Hold, Record, Standing, State};
 use crate::effect::{Effect, Verdict};
 use crate::policy::Meaning;
@@ -18,8 +16,6 @@ pub struct Ended {
     pub reason: String,
     /// The evidence proves that nothing was sent under this hold.
     pub nothing_sent: bool,
-    /// How long a final record is kept.
-    pub retention: Duration,
 }
 
 /// What settling comes to.
@@ -107,7 +103,7 @@ fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
         reason: end.reason.clone(),
         locked_until: None,
         final_at: is_final.then_some(now),
-        expires_at: is_final.then(|| now.plus(end.retention)),
+        expires_at: is_final.then(|| now.plus(stands.standing.retention)),
         ..stands.standing.clone()
     };
     let event = Event {

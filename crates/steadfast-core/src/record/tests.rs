@@ -123,6 +123,7 @@ impl Bench {
             fingerprint: fingerprint(),
             on_unknown: self.way_out,
             lease: LEASE,
+            retention: RETENTION,
             owner: Owner::new(9, u128::from(token)),
         }
     }
@@ -214,7 +215,6 @@ impl Bench {
             answer,
             reason: end.slug(),
             nothing_sent: end.never_sent(),
-            retention: RETENTION,
         };
         let settled = settle(self.row(), mine, &ended, self.now);
         if let Settle::Put(next, guard) = settled.clone() {
@@ -247,14 +247,14 @@ impl Bench {
 
     fn release(&mut self) -> Result<(), NotSettleable> {
         let token = self.operator();
-        let next = release(self.row(), token, "ann", RETENTION, self.now)?;
+        let next = release(self.row(), token, "ann", self.now)?;
         self.put(next, self.row().guard());
         Ok(())
     }
 
     fn resolve(&mut self, code: u16) -> Result<(), NotSettleable> {
         let token = self.operator();
-        let next = resolve(self.row(), kept(code), token, "ann", RETENTION, self.now)?;
+        let next = resolve(self.row(), kept(code), token, "ann", self.now)?;
         self.put(next, self.row().guard());
         Ok(())
     }

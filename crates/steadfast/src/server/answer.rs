@@ -163,13 +163,12 @@ impl<E: Execute> Work<E> {
             (_, "shutdown") => "shutdown".to_owned(),
             (slug, detail) => format!("{slug}: {detail}"),
         };
-        let (nothing_sent, retention) = (end.never_sent(), rules.retention);
+        let nothing_sent = end.never_sent();
         Ended {
             verdict,
             answer,
             reason,
             nothing_sent,
-            retention,
         }
     }
 }

@@ -89,6 +89,7 @@ impl Asked {
             fingerprint: self.fingerprint.clone(),
             on_unknown: self.policy.idempotency.on_unknown,
             lease: self.policy.idempotency.lease,
+            retention: self.policy.idempotency.retention,
             owner,
         }
     }

@@ -2,11 +2,8 @@
 //! the admin address (O2). Both are guarded by the version seen.
 
 use std::fmt;
-use std::time::Duration;
 
-use steadfast_core::record::{
-    self, NotSettleable, OperationId, Owner, Record, State, StoredAnswer,
-};
+use steadfast_core::record::{self, NotSettleable, Owner, Record, State, StoredAnswer};
 use steadfast_core::time::WallTime;
 
 use crate::clock;
@@ -48,58 +45,48 @@ impl fmt::Display for NotDone {
 
 impl std::error::Error for NotDone {}
 
-/// Gives `answer` as the operation's. `by` names the operator in the history; `retention` is how
-/// long the record is kept from now.
+/// Gives `answer` as that of the operation whose record was `seen`. `by` names the operator in the
+/// history. Nothing is changed where the record is not the one that was seen any more.
 pub async fn resolve(
     store: &dyn Store,
-    id: OperationId,
+    seen: &Record,
     answer: StoredAnswer,
     by: &str,
-    retention: Duration,
 ) -> Result<Record, NotDone> {
-    act(store, id, |row, token, now| {
-        record::resolve(row, answer, token, by, retention, now)
+    act(store, seen, |token, now| {
+        record::resolve(seen, answer, token, by, now)
     })
     .await
 }
 
-/// Declares the operation not executed, so that the same request may go again.
-pub async fn release(
-    store: &dyn Store,
-    id: OperationId,
-    by: &str,
-    retention: Duration,
-) -> Result<Record, NotDone> {
-    act(store, id, |row, token, now| {
-        record::release(row, token, by, retention, now)
+/// Declares the operation whose record was `seen` not executed, so that the same request may go
+/// again. Nothing is changed where the record is not the one that was seen any more.
+pub async fn release(store: &dyn Store, seen: &Record, by: &str) -> Result<Record, NotDone> {
+    act(store, seen, |token, now| {
+        record::release(seen, token, by, now)
     })
     .await
 }
 
 async fn act(
     store: &dyn Store,
-    id: OperationId,
-    step: impl FnOnce(&Record, Owner, WallTime) -> Result<Record, NotSettleable>,
+    seen: &Record,
+    step: impl FnOnce(Owner, WallTime) -> Result<Record, NotSettleable>,
 ) -> Result<Record, NotDone> {
-    let row = store
-        .by_id(id)
-        .await
-        .map_err(NotDone::Store)?
-        .ok_or(NotDone::Absent)?;
     let now = store.now().await.map_err(NotDone::Store)?;
     // An operator is no instance: whatever process holds the record loses it by this owner.
     let token = Owner::new(0, clock::random_bits());
-    let next = step(&row, token, now).map_err(|refused| NotDone::State(refused.0))?;
+    let next = step(token, now).map_err(|refused| NotDone::State(refused.0))?;
     let op = Op::Replace {
         next: Box::new(next.clone()),
-        guard: row.guard(),
+        guard: seen.guard(),
         draw: false,
     };
     match Written::of(&next, store.apply(op).await.map_err(NotDone::Store)?) {
         Written::Done(row) => {
             let last = row.history.last();
             let (event, by) = last.map_or(("", ""), |last| (last.event, last.by.as_str()));
-            tracing::info!(operation = %id, event, by, "an operator settled a record");
+            tracing::info!(operation = %seen.id, event, by, "an operator settled a record");
             Ok(*row)
         }
         Written::Stands(row) => Err(NotDone::Changed(row.standing.state)),

@@ -121,6 +121,7 @@ fn write_standing(standing: &Standing) -> Value {
     put("reason", json!(standing.reason));
     put("on_unknown", json!(standing.on_unknown.as_str()));
     put("lease_ms", json!(length(standing.lease)));
+    put("retention_ms", json!(length(standing.retention)));
     for (name, at) in [
         ("locked_until", standing.locked_until),
         ("final_at", standing.final_at),
@@ -160,6 +161,7 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
         reason: text("reason")?.to_owned(),
         on_unknown: OnUnknown::parse(text("on_unknown")?)?,
         lease: std::time::Duration::from_millis(number("lease_ms")?),
+        retention: std::time::Duration::from_millis(number("retention_ms")?),
         locked_until: moment("locked_until")?,
         final_at: moment("final_at")?,
         expires_at: moment("expires_at")?,

@@ -50,6 +50,7 @@ pub fn started(n: u64, by: u64, start: Start, at: WallTime) -> Record {
         fingerprint: codec::sample_fingerprint(n),
         on_unknown: OnUnknown::Hold,
         lease: Duration::from_secs(30),
+        retention: Duration::from_secs(3600),
         owner: owner(by),
     };
     record::reserve(&request, start, at)
@@ -125,6 +126,7 @@ pub fn all() -> Vec<Record> {
             honours_key: true,
             on_unknown: OnUnknown::Lookup,
             lease: Duration::from_millis(1),
+            retention: Duration::from_millis(2),
             ..finished(&row.standing, answer)
         }));
         rows.push(row);

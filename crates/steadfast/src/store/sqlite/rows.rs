@@ -16,7 +16,7 @@ use super::error::store_error;
 pub(super) const PREFIX: usize = 16;
 
 /// All columns of `records` but `n` and `scope_prefix`, in the order of [`params`] and [`read`].
-const COLUMNS: [&str; 26] = [
+const COLUMNS: [&str; 27] = [
     "scope",
     "id",
     "tenant",
@@ -39,6 +39,7 @@ const COLUMNS: [&str; 26] = [
     "reason",
     "on_unknown",
     "lease_ms",
+    "retention_ms",
     "locked_until",
     "final_at",
     "expires_at",
@@ -111,6 +112,7 @@ pub(super) fn params<'a>(c: &'a Columns<'a>, n: i64) -> impl Params + 'a {
         text(&c.reason),
         text(&c.on_unknown),
         ValueRef::Integer(c.lease),
+        ValueRef::Integer(c.retention),
         optional(c.locked_until),
         optional(c.final_at),
         optional(c.expires_at),
@@ -176,6 +178,7 @@ fn columns<'a>(row: &'a Row<'_>) -> rusqlite::Result<Columns<'a>> {
         reason: text(next())?,
         on_unknown: text(next())?,
         lease: row.get(next())?,
+        retention: row.get(next())?,
         locked_until: row.get(next())?,
         final_at: row.get(next())?,
         expires_at: row.get(next())?,

@@ -131,10 +131,8 @@ async fn a_late_holder_does_not_overwrite_what_an_operator_settled() {
         headers: HeaderMap::new(),
         body: Bytes::from_static(b"settled"),
     };
-    let (store, id) = (world.store.memory(), world.row().await.id);
-    operate::resolve(store, id, answer, "ops", 3600 * SECOND)
-        .await
-        .unwrap();
+    let (store, seen) = (world.store.memory(), world.row().await);
+    operate::resolve(store, &seen, answer, "ops").await.unwrap();
     gate.open();
     assert_eq!(end(first).await.bytes(), b"settled");
     let standing = world.row().await.standing;
@@ -145,10 +143,8 @@ async fn a_late_holder_does_not_overwrite_what_an_operator_settled() {
 async fn an_operator_s_release_stands_against_a_late_holder_and_the_next_executes() {
     let world = patient(World::new().await).await;
     let (gate, first) = swept(&world, Turn::Answer(422)).await;
-    let (store, id) = (world.store.memory(), world.row().await.id);
-    operate::release(store, id, "ops", 3600 * SECOND)
-        .await
-        .unwrap();
+    let (store, seen) = (world.store.memory(), world.row().await);
+    operate::release(store, &seen, "ops").await.unwrap();
     gate.open();
     end(first).await;
     assert_eq!(world.state().await, State::Released);

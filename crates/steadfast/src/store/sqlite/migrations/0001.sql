@@ -26,6 +26,7 @@ CREATE TABLE records (
     reason TEXT NOT NULL,
     on_unknown TEXT NOT NULL,
     lease_ms INTEGER NOT NULL,
+    retention_ms INTEGER NOT NULL,
     locked_until INTEGER,
     final_at INTEGER,
     expires_at INTEGER,
