@@ -33,8 +33,8 @@ pub fn key_of(parts: &Parts, rules: &Idempotency, attempt: u32) -> Result<Option
     };
     if key.is_none() && required {
         let detail = format!(
-            "This operation needs the field {}. Send one unguessable key per operation, the same for \
-             every retry of it, such as a random UUID.",
+            "This operation needs the field {}. Send one unguessable key per operation, the same \
+             for every retry of it, such as a random UUID.",
             rules.header
         );
         return Err(Problem::new(Slug::KeyMissing, detail));
@@ -77,8 +77,8 @@ where
     let mut collected = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|_| {
-            let detail = "The request body did not come to its end, so nothing was sent. Send the same \
-                          request with the same key again.";
+            let detail = "The request body did not come to its end, so nothing was sent. Send the \
+                          same request with the same key again.";
             Problem::new(Slug::BadRequest, detail).with_retryable(true)
         })?;
         let Ok(data) = frame.into_data() else {
@@ -94,8 +94,8 @@ where
 
 fn too_large(limit: usize) -> Problem {
     let detail = format!(
-        "The body of a keyed request may have {limit} bytes here (body_limit); nothing was sent. Send a \
-         smaller one, or send it to a route without keys."
+        "The body of a keyed request may have {limit} bytes here (body_limit); nothing was sent. \
+         Send a smaller one, or send it to a route without keys."
     );
     Problem::new(Slug::BodyTooLarge, detail).with_status(StatusCode::PAYLOAD_TOO_LARGE)
 }

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
-use steadfast_core::key::ScopeHash;
-use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::record::{self, Admission, OperationId, Owner, Record, Request, Start};
+use steadfast_core::record::{self, Admission, Guard, OperationId, Record, Request, Start};
 use steadfast_core::time::MonoTime;
 use tokio::sync::oneshot;
 
+use super::caller::{Gate, Reply};
 use super::execute::Execute;
-use super::work::{Gate, Reply};
 use super::{Asked, Server, reply, withdraw, work};
 use crate::clock;
 use crate::store::{Op, StoreError, Written};
@@ -31,14 +29,15 @@ pub(super) enum Claim {
 /// Starts the work of `asked` on a task of its own, and waits for its answer inside the caller's
 /// deadline. The task ends by itself, whoever still waits for it.
 pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execute: E) -> Reply {
+    let left = asked.deadline.remaining(clock::mono_now());
+    if left.is_zero() {
+        return Reply::problem(&reply::too_late());
+    }
     let Ok(permit) = Arc::clone(&server.inner.tasks).try_acquire_owned() else {
-        let detail = "Too many keyed requests are at work; nothing was sent. Send the same request with \
-                      the same key again.";
-        return Reply::problem(&Problem::new(Slug::Overloaded, detail));
+        return look(server, &asked).await;
     };
     let gate = Arc::new(Gate::default());
     let (answer, answered) = oneshot::channel();
-    let left = asked.deadline.remaining(clock::mono_now());
     let task = work::run(server.clone(), asked, execute, Arc::clone(&gate), answer);
     tokio::spawn(async move {
         let _permit = permit;
@@ -46,11 +45,32 @@ pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execut
     });
     match clock::within(left, answered).await {
         Ok(Ok(reply)) => reply,
-        Ok(Err(_)) | Err(clock::Elapsed) => match gate.leave() {
-            Some(id) => Reply::problem(&reply::still_running(id)),
-            None => Reply::problem(&reply::too_late()),
-        },
+        Ok(Err(_)) | Err(clock::Elapsed) => Reply::problem(&gate.leave().problem()),
     }
+}
+
+/// What `asked` meets where nothing new may start: a finished answer is not hidden by that.
+async fn look(server: &Server, asked: &Asked) -> Reply {
+    let request = asked.request(server.owner(), OperationId::from_bits(clock::random_bits()));
+    let looks = async {
+        for _ in 0..ROUNDS_MAX {
+            let Some(row) = server.store().get(asked.scope).await? else {
+                break;
+            };
+            match meet(server, asked, &request, Start::Reserved, &row).await? {
+                Met::Reply(reply) => return Ok(reply),
+                Met::Start(..) => break,
+                Met::Changed => {}
+            }
+        }
+        Ok::<_, StoreError>(Reply::problem(&reply::overloaded()))
+    };
+    let limit = asked.policy.idempotency.store_timeout;
+    let looked = clock::within(limit, looks).await;
+    looked
+        .ok()
+        .and_then(Result::ok)
+        .unwrap_or_else(|| Reply::problem(&asked.store_unavailable()))
 }
 
 /// Claims the record of `asked`, within the route's `store_timeout`.
@@ -64,9 +84,10 @@ pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim
         Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Closed)) => {
             Claim::NoStore
         }
+        // Not a store that is away: a record is there, and whoever cannot read it must not execute.
         Ok(Err(StoreError::Unreadable(why))) => {
-            tracing::error!(reason = %why, "a stored record cannot be read; the request is refused");
-            Claim::NoStore
+            tracing::error!(reason = %why, "a stored record cannot be read; refused");
+            Claim::Meets(Reply::problem(&asked.store_unavailable()))
         }
         Ok(Err(StoreError::Unavailable(_))) | Err(clock::Elapsed) => {
             withdraw::begin(server, asked.scope, owner, request.lease);
@@ -81,91 +102,85 @@ async fn rounds(
     request: &Request,
     start: Start,
 ) -> Result<Claim, StoreError> {
+    let mut last = request.id;
     for _ in 0..ROUNDS_MAX {
         let asked_at = clock::mono_now();
         let now = server.store().now().await?;
         let first = record::reserve(request, start, now);
-        let end = server
-            .store()
-            .apply(Op::Insert(Box::new(first.clone())))
-            .await?;
-        let row = match Written::of(&first, end) {
+        let op = Op::Insert(Box::new(first.clone()));
+        let row = match Written::of(&first, server.store().apply(op).await?) {
             Written::Done(row) => return Ok(Claim::Own(row, asked_at)),
             Written::Gone => continue,
             Written::Stands(row) => row,
         };
-        if let Some(claim) = meet(server, asked, request, start, row, asked_at).await? {
-            return Ok(claim);
+        last = row.id;
+        if row.standing.owner == request.owner && row.is_held() {
+            return Ok(Claim::Own(row, asked_at));
+        }
+        let (next, guard) = match meet(server, asked, request, start, &row).await? {
+            Met::Reply(reply) => return Ok(Claim::Meets(reply)),
+            Met::Changed => continue,
+            Met::Start(next, guard) => (next, guard),
+        };
+        let op = Op::Replace {
+            next: next.clone(),
+            guard,
+            draw: true,
+        };
+        if let Written::Done(row) = Written::of(&next, server.store().apply(op).await?) {
+            return Ok(Claim::Own(row, asked_at));
         }
     }
-    Ok(Claim::Meets(Reply::problem(&reply::in_progress(
-        request.id,
-    ))))
+    Ok(Claim::Meets(Reply::problem(&reply::in_progress(last))))
 }
 
-/// What `request` does at the row that stands; `None` to ask again.
+/// What a request meets at a row.
+enum Met {
+    /// This is what its caller is given.
+    Reply(Reply),
+    /// It may start, by this row under this guard.
+    Start(Box<Record>, Guard),
+    /// The row was, or has to be, changed first: ask again.
+    Changed,
+}
+
 async fn meet(
     server: &Server,
     asked: &Asked,
     request: &Request,
     start: Start,
-    row: Box<Record>,
-    asked_at: MonoTime,
-) -> Result<Option<Claim>, StoreError> {
-    if row.standing.owner == request.owner && row.is_held() {
-        return Ok(Some(Claim::Own(row, asked_at)));
-    }
-    let now = server.store().now().await?;
-    if server.inner.withdrawn.holds(&row) {
-        put_back(server, asked.scope, &row, row.standing.owner).await?;
-        return Ok(None);
-    }
-    let same = server.sameness(&row, asked);
-    let unrenewed = server.inner.leases.unrenewed_for(&row);
-    let expiry = server.inner.trust.allows_expiry(now, clock::mono_now());
-    let repeats = asked.may_repeat(row.standing.honours_key);
-    let meets = |reply| Ok(Some(Claim::Meets(reply)));
-    match record::admit(&row, request, same, start, now, unrenewed, expiry) {
-        Admission::TakeOver(next, guard) => {
-            let op = Op::Replace {
-                next: next.clone(),
-                guard,
-                draw: true,
-            };
-            match Written::of(&next, server.store().apply(op).await?) {
-                Written::Done(row) => Ok(Some(Claim::Own(row, asked_at))),
-                Written::Stands(_) | Written::Gone => Ok(None),
-            }
-        }
-        Admission::Recover(change) => {
-            withdraw::apply(server, asked.scope, change).await?;
-            Ok(None)
-        }
-        Admission::InFlight => meets(Reply::InFlight(row)),
-        Admission::Deferred => meets(Reply::Answer(Box::new(reply::accepted(&row)))),
-        Admission::Mismatch => meets(Reply::problem(&reply::key_reused(row.id))),
-        Admission::Unknown => meets(Reply::problem(&reply::unknown(row.id, repeats))),
-        Admission::Unreadable => {
-            tracing::error!(operation = %row.id, "a fingerprint's secret is not known here");
-            meets(Reply::problem(&asked.store_unavailable()))
-        }
-        Admission::NotStored | Admission::Replay => {
-            let given = reply::settled(row.id, &row.standing, repeats);
-            meets(Reply::Answer(Box::new(given)))
-        }
-    }
-}
-
-/// Puts back what stood before a hold under which nothing was sent; where that fails, goes on trying.
-pub(super) async fn put_back(
-    server: &Server,
-    scope: ScopeHash,
     row: &Record,
-    token: Owner,
-) -> Result<bool, StoreError> {
+) -> Result<Met, StoreError> {
     let now = server.store().now().await?;
-    match record::withdraw(row, token, now) {
-        Some(change) => withdraw::apply(server, scope, change).await,
-        None => Ok(false),
+    if server.inner.withdrawn.holds(row)
+        && let Some(change) = record::withdraw(row, row.standing.owner, now)
+    {
+        withdraw::apply(server, asked.scope, change).await?;
+        return Ok(Met::Changed);
     }
+    let same = server.sameness(row, asked);
+    let unrenewed = server.inner.leases.unrenewed_for(row);
+    let expiry = server.inner.trust.allows_expiry(now, clock::mono_now());
+    let repeats = asked.may_repeat(&row.standing);
+    let problem = |problem| Reply::problem(&problem);
+    Ok(Met::Reply(
+        match record::admit(row, request, same, start, now, unrenewed, expiry) {
+            Admission::TakeOver(next, guard) => return Ok(Met::Start(next, guard)),
+            Admission::Recover(change) => {
+                withdraw::apply(server, asked.scope, change).await?;
+                return Ok(Met::Changed);
+            }
+            Admission::InFlight => Reply::InFlight(Box::new(row.clone())),
+            Admission::Deferred => Reply::Answer(Box::new(reply::accepted(row))),
+            Admission::Mismatch => problem(reply::key_reused(row.id)),
+            Admission::Unknown => problem(reply::unknown(row.id, repeats)),
+            Admission::Unreadable => {
+                tracing::error!(operation = %row.id, "a fingerprint's secret is not known here");
+                problem(asked.store_unavailable())
+            }
+            Admission::NotStored | Admission::Replay => {
+                Reply::Answer(Box::new(reply::settled(row.id, &row.standing, repeats)))
+            }
+        },
+    ))
 }

@@ -9,7 +9,7 @@ use steadfast_core::time::MonoTime;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 
-use super::{Asked, Server};
+use super::{Asked, Server, withdraw};
 use crate::clock;
 use crate::store::{Op, StoreError, Written};
 
@@ -23,6 +23,7 @@ pub(super) struct Held {
     pub(super) hold: Hold,
     lease: Duration,
     earlier: Earlier,
+    repeats: bool,
     row: Mutex<Record>,
     renewed: StdMutex<MonoTime>,
 }
@@ -57,12 +58,14 @@ impl Drop for Renewing {
 impl Held {
     pub(super) fn new(server: Server, asked: Arc<Asked>, row: Record, since: MonoTime) -> Held {
         let (hold, lease, earlier) = (row.hold(), row.standing.lease, row.earlier());
+        let repeats = asked.may_repeat(&row.standing);
         Held {
             server,
             asked,
             hold,
             lease,
             earlier,
+            repeats,
             row: Mutex::new(row),
             renewed: StdMutex::new(since),
         }
@@ -71,6 +74,11 @@ impl Held {
     /// What earlier attempts of this operation had left behind when this hold began.
     pub(super) fn earlier(&self) -> Earlier {
         self.earlier
+    }
+
+    /// Whether sending the same again may bring an unknown outcome of this hold to an end.
+    pub(super) fn repeats(&self) -> bool {
+        self.repeats
     }
 
     /// The holder is still certain of its hold, so that it may start something (I8).
@@ -89,7 +97,8 @@ impl Held {
             let mut pause = held.lease / 3;
             loop {
                 clock::sleep(pause).await;
-                pause = match held.renew().await {
+                // Bounded: whoever writes the mark or the end waits for the row meanwhile.
+                pause = match held.timely(held.renew()).await {
                     Ok(true) => held.lease / 3,
                     // Not this process's any more: its end is settled by what stands then.
                     Ok(false) => return,
@@ -117,7 +126,8 @@ impl Held {
                     .unwrap_or_else(|poisoned| poisoned.into_inner()) = asked_at;
                 Ok(true)
             }
-            // An earlier write of ours whose reply was lost may stand; the next round starts from it.
+            // An earlier write of ours whose reply was lost may stand; the next round starts from
+            // it.
             Written::Stands(stands) => {
                 *row = *stands;
                 Ok(row.is_held_by(self.hold))
@@ -144,8 +154,8 @@ impl Held {
         }
     }
 
-    /// Whether the mark came to stand. A renewal of ours whose reply was lost may stand instead of the
-    /// row that was known: the mark then goes on from it.
+    /// Whether the mark came to stand. A renewal of ours whose reply was lost may stand instead of
+    /// the row that was known: the mark then goes on from it.
     async fn marked(&self, row: &mut Record) -> Result<bool, StoreError> {
         for _ in 0..ROUNDS_MAX {
             let now = self.server.store().now().await?;
@@ -161,13 +171,15 @@ impl Held {
                 Written::Gone => return Ok(false),
             }
         }
-        Err(StoreError::Unavailable(
-            "the record keeps changing; try again".to_owned(),
-        ))
+        Err(keeps_changing())
     }
 
     /// Writes an end, over whatever stands, as far as it may be written over it.
     pub(super) async fn settle(&self, end: &Ended) -> Result<End, StoreError> {
+        self.timely(self.settled(end)).await
+    }
+
+    async fn settled(&self, end: &Ended) -> Result<End, StoreError> {
         let mut row = self.row.lock().await;
         for _ in 0..ROUNDS_MAX {
             let now = self.server.store().now().await?;
@@ -185,9 +197,31 @@ impl Held {
                 Written::Gone => return Ok(End::Lost(None)),
             }
         }
-        Err(StoreError::Unavailable(
-            "the record keeps changing; try again".to_owned(),
-        ))
+        Err(keeps_changing())
+    }
+
+    /// Nothing was sent under this hold: what stood before stands again. Whatever else is found
+    /// there is not this hold's to put back.
+    pub(super) async fn give_back(&self) -> Result<(), StoreError> {
+        self.timely(self.given_back()).await
+    }
+
+    async fn given_back(&self) -> Result<(), StoreError> {
+        let mut row = self.row.lock().await;
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let Some(change) = record::withdraw(&row, self.hold.owner, now) else {
+                return Ok(());
+            };
+            if withdraw::apply(&self.server, row.scope, change).await? {
+                return Ok(());
+            }
+            match self.server.store().get(row.scope).await? {
+                Some(stands) => *row = stands,
+                None => return Ok(()),
+            }
+        }
+        Err(keeps_changing())
     }
 
     /// Waits until the row that stands is not at work any more, and takes it as the one to settle
@@ -196,16 +230,17 @@ impl Held {
         let mut row = self.row.lock().await;
         let scope = row.scope;
         while row.is_held() && row.hold() != self.hold {
-            let now = self.server.store().now().await?;
+            let now = self.timely(self.server.store().now()).await?;
             let unrenewed = self.server.inner.leases.unrenewed_for(&row);
             if let Some(change) = record::recover(&row, now, unrenewed) {
-                super::withdraw::apply(&self.server, scope, change).await?;
+                self.timely(withdraw::apply(&self.server, scope, change))
+                    .await?;
             }
             let look = self.lease.min(row.standing.lease);
             let changed = self.server.store().changed(scope, row.guard());
             let stands = match clock::within(look, changed).await {
                 Ok(stands) => stands?,
-                Err(clock::Elapsed) => self.server.store().get(scope).await?,
+                Err(clock::Elapsed) => self.timely(self.server.store().get(scope)).await?,
             };
             match stands {
                 Some(stands) => *row = stands,
@@ -213,6 +248,19 @@ impl Held {
             }
         }
         Ok(true)
+    }
+
+    /// The store's answer within the route's `store_timeout`. Later it is as good as lost: whether
+    /// a write was done is found by reading back.
+    async fn timely<T>(
+        &self,
+        ask: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let limit = self.asked.policy.idempotency.store_timeout;
+        clock::within(limit, ask).await.unwrap_or_else(|_| {
+            let why = "it gave no answer within store_timeout; see whether it is overloaded";
+            Err(StoreError::Unavailable(why.to_owned()))
+        })
     }
 
     async fn replace(&self, row: &Record, next: Record) -> Result<Written, StoreError> {
@@ -223,4 +271,8 @@ impl Held {
         };
         Ok(Written::of(&next, self.server.store().apply(op).await?))
     }
+}
+
+fn keeps_changing() -> StoreError {
+    StoreError::Unavailable("the record keeps changing; try again".to_owned())
 }

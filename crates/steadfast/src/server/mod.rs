@@ -1,21 +1,17 @@
 //! The server side: a keyed request happens once, over any way to its effect.
 //!
 //! One direction: [`Server::call`] claims a record ([`claim`]), works under it on a task of its own
-//! ([`work`]), and gives the caller what came of it ([`reply`]); a duplicate waits ([`wait`]). Whether,
-//! who and what is [`steadfast_core::record`]'s to say, each time.
+//! ([`work`]), takes the answer ([`answer`]), writes it down ([`finish`]) and gives the caller what
+//! came of it ([`reply`]); a duplicate waits ([`wait`]). Whether, who and what is
+//! [`steadfast_core::record`]'s to say, each time.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::Response;
-use http::request::Parts;
-use steadfast_core::deadline::Deadline;
 use steadfast_core::fingerprint::{Fingerprint, RequestView};
-use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
-use steadfast_core::policy::{InFlight, OnUnknown, RoutePolicy};
-use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::record::{OperationId, Owner, Record, Sameness};
+use steadfast_core::key::{Operation, Tenant};
+use steadfast_core::record::{Owner, Record, Sameness};
 use tokio::sync::{Semaphore, watch};
 
 use crate::body::Body;
@@ -23,8 +19,12 @@ use crate::clock;
 use crate::store::{Secrets, Store};
 
 pub mod admission;
+mod answer;
+mod call;
+mod caller;
 mod claim;
 pub mod execute;
+mod finish;
 mod hold;
 mod layer;
 mod observe;
@@ -32,10 +32,13 @@ pub mod operate;
 mod reply;
 pub mod status;
 mod sweeper;
+mod unprotected;
 mod wait;
 mod withdraw;
 mod work;
 
+use call::Asked;
+pub use call::{Call, Principal};
 pub use execute::{Execute, Executed, Failed};
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService, KeyedOperation};
 pub use observe::Trust;
@@ -45,12 +48,13 @@ pub use sweeper::{Swept, sweep};
 /// Bounds that hold for a whole process, each with its reason.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Keyed requests at work at once, refused as `overloaded` beyond: each holds a task, a body and a
-    /// record.
+    /// Keyed requests at work at once, refused as `overloaded` beyond: each holds a task, a body
+    /// and a record.
     pub tasks: usize,
     /// Duplicates waiting at once, over all keys: each holds a connection.
     pub waiters: usize,
-    /// The shortest lease of any route: by so much may the store's clock run ahead before expiry stops.
+    /// The shortest lease of any route: by so much may the store's clock run ahead before expiry
+    /// stops.
     pub lease: Duration,
 }
 
@@ -62,51 +66,6 @@ impl Default for Limits {
             lease: Duration::from_secs(30),
         }
     }
-}
-
-/// Who sends a request: the rule that found out, and what it found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Principal {
-    /// The rule, as it is written in the configuration. Kept in the record.
-    pub rule: String,
-    /// What of the rule applied, such as `authorization` or `anonymous`.
-    pub kind: String,
-    /// The identity itself. Only its hash is kept.
-    pub value: Bytes,
-}
-
-/// A keyed request, checked as far as its key and principal.
-#[derive(Debug)]
-pub struct Call {
-    /// The request's head, as the upstream is to see it, less the key, which is set anew.
-    pub parts: Parts,
-    /// The path and query as the caller sent them, byte for byte.
-    pub target: String,
-    /// The whole body.
-    pub body: Bytes,
-    /// The caller's key.
-    pub key: Key,
-    /// Who calls.
-    pub principal: Principal,
-    /// The route's rules.
-    pub policy: Arc<RoutePolicy>,
-    /// Until when the caller waits.
-    pub deadline: Deadline,
-}
-
-/// A request that asks for a record, with everything that names it.
-struct Asked {
-    parts: Parts,
-    target: String,
-    body: Bytes,
-    key: Key,
-    policy: Arc<RoutePolicy>,
-    deadline: Deadline,
-    scope: ScopeHash,
-    tenant: Tenant,
-    rule: String,
-    operation: Operation,
-    fingerprint: Fingerprint,
 }
 
 /// The server side of one process over one store. Cheap to clone.
@@ -153,8 +112,8 @@ impl Server {
         })
     }
 
-    /// The same server, making fingerprints with the secret `id`; `None` where the store does not know
-    /// it, so that nothing could be read with it later.
+    /// The same server, making fingerprints with the secret `id`; `None` where the store does not
+    /// know it, so that nothing could be read with it later.
     ///
     /// # Panics
     /// When the server was cloned before: a secret is chosen at the start.
@@ -192,17 +151,19 @@ impl Server {
         }
     }
 
-    /// Answers a keyed request: executes it once by `execute`, or gives what an earlier one came to.
+    /// Answers a keyed request: executes it once by `execute`, or gives what an earlier one came
+    /// to.
     ///
-    /// Once the work is dispatched it ends by itself, whether or not this future is still polled (T5).
+    /// Once the work is dispatched it ends by itself, whether or not this future is still polled
+    /// (T5).
     pub async fn call<E: Execute>(&self, call: Call, execute: E) -> Response<Body> {
         let asked = Arc::new(self.asked(call));
         let started = clock::mono_now();
         let mut waits = 0;
         loop {
             let met = match claim::start(self, Arc::clone(&asked), execute.clone()).await {
-                work::Reply::Answer(response) => return *response,
-                work::Reply::InFlight(row) => row,
+                caller::Reply::Answer(response) => return *response,
+                caller::Reply::InFlight(row) => row,
             };
             let waited = clock::mono_now().since(started);
             match wait::duplicate(self, &asked, &met, waited, waits).await {
@@ -212,8 +173,8 @@ impl Server {
         }
     }
 
-    /// Waits until no keyed work is left, for `limit` at most; then stops what is left and writes it
-    /// down as unknown (reason `shutdown`). Gives the number of works that were stopped.
+    /// Waits until no keyed work is left, for `limit` at most; then stops what is left and writes
+    /// it down as unknown (reason `shutdown`). Gives the number of works that were stopped.
     pub async fn drain(&self, limit: Duration) -> usize {
         let all = u32::try_from(self.inner.limits.tasks).unwrap_or(u32::MAX);
         if clock::within(limit, self.inner.tasks.acquire_many(all))
@@ -228,6 +189,11 @@ impl Server {
         // leaves its rows to the end of their leases, which says the same.
         let _ = clock::within(STOP_WRITES, self.inner.tasks.acquire_many(all)).await;
         left
+    }
+
+    /// The process ends: nothing is sent any more.
+    fn is_stopping(&self) -> bool {
+        *self.inner.stop.borrow()
     }
 
     fn asked(&self, call: Call) -> Asked {
@@ -287,39 +253,3 @@ impl Server {
 
 /// How long a stop waits for the last writes.
 const STOP_WRITES: Duration = Duration::from_secs(5);
-
-impl Asked {
-    /// The hold it would take.
-    fn request(&self, owner: Owner, id: OperationId) -> steadfast_core::record::Request {
-        steadfast_core::record::Request {
-            scope: self.scope,
-            id,
-            tenant: self.tenant.clone(),
-            principal_rule: self.rule.clone(),
-            operation: self.operation.clone(),
-            key: self.key.clone(),
-            fingerprint: self.fingerprint.clone(),
-            on_unknown: self.policy.idempotency.on_unknown,
-            lease: self.policy.idempotency.lease,
-            owner,
-        }
-    }
-
-    /// Whether sending the same thing again may bring the outcome.
-    fn may_repeat(&self, honours_key: bool) -> bool {
-        honours_key || self.policy.idempotency.on_unknown != OnUnknown::Hold
-    }
-
-    fn in_flight(&self) -> InFlight {
-        self.policy.idempotency.in_flight
-    }
-
-    /// The answer when the store gave none (I12).
-    fn store_unavailable(&self) -> Problem {
-        Problem::new(
-            Slug::StoreUnavailable,
-            "The record store gave no answer, so nothing was sent. An earlier request with this key may \
-             have executed. Send the same request with the same key again.",
-        )
-    }
-}

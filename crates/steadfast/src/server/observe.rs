@@ -52,8 +52,8 @@ impl Leases {
     }
 }
 
-/// Whether the store's clock is to be trusted for expiry: not while it has run ahead of the monotonic
-/// clock by more than a lease since this process first saw it (keyed.md, "States").
+/// Whether the store's clock is to be trusted for expiry: not while it has run ahead of the
+/// monotonic clock by more than a lease since this process first saw it (keyed.md, "States").
 #[derive(Debug)]
 pub struct Trust {
     wall: WallTime,
@@ -89,7 +89,8 @@ mod tests {
         assert!(!trust.allows_expiry(wall.plus(31 * second), mono));
         // It goes on once the monotonic clock has caught up.
         assert!(trust.allows_expiry(wall.plus(31 * second), mono.plus(second)));
-        // A clock that stood still or went back expires nothing too early, so it is no reason to stop.
+        // A clock that stood still or went back expires nothing too early, so it is no reason to
+        // stop.
         assert!(trust.allows_expiry(WallTime::from_unix_ms(0), mono.plus(3600 * second)));
     }
 }

@@ -1,5 +1,5 @@
-//! What an operator does to a record, over any store: the same two acts for the command line and the
-//! admin address (O2). Both are guarded by the version seen.
+//! What an operator does to a record, over any store: the same two acts for the command line and
+//! the admin address (O2). Both are guarded by the version seen.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use steadfast_core::record::{
     self, NotSettleable, OperationId, Owner, Record, State, StoredAnswer,
 };
+use steadfast_core::time::WallTime;
 
 use crate::clock;
 use crate::store::{Op, Store, StoreError, Written};
@@ -47,8 +48,8 @@ impl fmt::Display for NotDone {
 
 impl std::error::Error for NotDone {}
 
-/// Gives `answer` as the operation's. `by` names the operator in the history; `retention` is how long
-/// the record is kept from now.
+/// Gives `answer` as the operation's. `by` names the operator in the history; `retention` is how
+/// long the record is kept from now.
 pub async fn resolve(
     store: &dyn Store,
     id: OperationId,
@@ -78,7 +79,7 @@ pub async fn release(
 async fn act(
     store: &dyn Store,
     id: OperationId,
-    step: impl FnOnce(&Record, Owner, steadfast_core::time::WallTime) -> Result<Record, NotSettleable>,
+    step: impl FnOnce(&Record, Owner, WallTime) -> Result<Record, NotSettleable>,
 ) -> Result<Record, NotDone> {
     let row = store
         .by_id(id)

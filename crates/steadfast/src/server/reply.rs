@@ -39,8 +39,8 @@ fn replayed(stored: &StoredAnswer, effect: Option<Effect>) -> Response<Body> {
     )
 }
 
-/// What a duplicate, or a holder that was overtaken, is given of a record that is at rest. `repeats`
-/// says whether sending the same again may bring an unknown outcome to an end.
+/// What a duplicate, or a holder that was overtaken, is given of a record that is at rest.
+/// `repeats` says whether sending the same again may bring an unknown outcome to an end.
 pub(super) fn settled(id: OperationId, standing: &Standing, repeats: bool) -> Response<Body> {
     // A duplicate that is given a released answer was joined to it: nothing was executed.
     let effect = match standing.state {
@@ -61,8 +61,8 @@ pub(super) fn not_stored(
     standing: &Standing,
     status: Option<StatusCode>,
 ) -> Problem {
-    let detail = "The operation has finished and its answer was not kept. It will not run again; look up \
-                  what it made at the service itself.";
+    let detail = "The operation has finished and its answer was not kept. It will not run again; \
+                  look up what it made at the service itself.";
     let problem = Problem::new(Slug::ResponseNotStored, detail);
     problem
         .with_effect(standing.effect)
@@ -72,8 +72,8 @@ pub(super) fn not_stored(
 
 /// Never sent, so the key is free again.
 pub(super) fn unreachable(id: Option<OperationId>) -> Problem {
-    let detail = "The upstream could not be reached, so nothing was sent. Send the same request with the \
-                  same key again.";
+    let detail = "The upstream could not be reached, so nothing was sent. Send the same request \
+                  with the same key again.";
     let problem = Problem::new(Slug::UpstreamUnreachable, detail);
     Problem {
         operation_id: id,
@@ -102,8 +102,8 @@ pub(super) fn unknown_now(id: OperationId, repeats: bool) -> Problem {
 
 /// 504 `outcome-unknown`, to a first caller whose deadline ended while the work goes on.
 pub(super) fn still_running(id: OperationId) -> Problem {
-    let detail = "The deadline has passed while the operation is running; it runs to its end. Send the \
-                  same request with the same key again for its answer.";
+    let detail = "The deadline has passed while the operation is running; it runs to its end. Send \
+                  the same request with the same key again for its answer.";
     let problem = Problem::new(Slug::OutcomeUnknown, detail).with_retryable(true);
     problem
         .with_status(StatusCode::GATEWAY_TIMEOUT)
@@ -111,17 +111,38 @@ pub(super) fn still_running(id: OperationId) -> Problem {
         .retry_after(1)
 }
 
+/// 504 `outcome-unknown`, for a request that went out without a record.
+pub(super) fn unprotected_unknown() -> Problem {
+    let detail = "The request was sent unprotected, since the record store gave no answer, and no \
+                  whole answer came in time. Look up at the service itself whether it happened.";
+    Problem::new(Slug::OutcomeUnknown, detail).with_status(StatusCode::GATEWAY_TIMEOUT)
+}
+
+/// 503 `overloaded`: nothing new may start.
+pub(super) fn overloaded() -> Problem {
+    let detail = "Too many keyed requests are at work; nothing was sent. Send the same request \
+                  with the same key again.";
+    Problem::new(Slug::Overloaded, detail)
+}
+
+/// 503 `overloaded`, because the process ends.
+pub(super) fn stopping() -> Problem {
+    let detail = "This process is ending, so nothing was sent. An earlier request with this key \
+                  may have executed. Send the same request with the same key again.";
+    Problem::new(Slug::Overloaded, detail)
+}
+
 /// 504 `deadline-exceeded`, with nothing sent.
 pub(super) fn too_late() -> Problem {
-    let detail = "The deadline passed before anything was sent. An earlier request with this key may have \
-                  executed. Send the same request with the same key and more time.";
+    let detail = "The deadline passed before anything was sent. An earlier request with this key \
+                  may have executed. Send the same request with the same key and more time.";
     Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None)
 }
 
 /// 409 `in-progress`.
 pub(super) fn in_progress(id: OperationId) -> Problem {
-    let detail = "An earlier request with this key is still running. Send the same request with the same \
-                  key again, or ask the address in Location.";
+    let detail = "An earlier request with this key is still running. Send the same request with \
+                  the same key again, or ask the address in Location.";
     Problem::new(Slug::InProgress, detail)
         .of_operation(id)
         .retry_after(1)
@@ -129,8 +150,9 @@ pub(super) fn in_progress(id: OperationId) -> Problem {
 
 /// 422 `key-reused`.
 pub(super) fn key_reused(id: OperationId) -> Problem {
-    let detail = "This key was used with another request, which stands. Look the original up before you \
-                  do anything else; a new key for the same operation may execute it twice.";
+    let detail = "This key was used with another request, which stands. Look the original up \
+                  before you do anything else; a new key for the same operation may execute it \
+                  twice.";
     Problem::new(Slug::KeyReused, detail).of_operation(id)
 }
 

@@ -3,6 +3,7 @@
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use steadfast_core::effect::Effect;
+use steadfast_core::policy::OnUnknown;
 use steadfast_core::record::{Answer, Record, State};
 use steadfast_core::time::WallTime;
 
@@ -62,8 +63,8 @@ pub fn record_with_history(row: &Record) -> Value {
     value
 }
 
-/// Whether the operation has come to rest, so that asking again is of no use. An unknown outcome is not
-/// at rest: a late holder or an operator may still end it.
+/// Whether the operation has come to rest, so that asking again is of no use. An unknown outcome is
+/// not at rest: a late holder or an operator may still end it.
 pub fn is_final(row: &Record) -> bool {
     matches!(row.standing.state, State::Completed | State::Released)
 }
@@ -113,6 +114,10 @@ pub fn answer(row: &Record) -> Response<Body> {
         (State::Released, Answer::None) => {
             reply::problem(&reply::not_stored(row.id, &row.standing, None))
         }
-        _ => reply::settled(row.id, &row.standing, row.standing.honours_key),
+        _ => {
+            let standing = &row.standing;
+            let repeats = standing.honours_key || standing.on_unknown != OnUnknown::Hold;
+            reply::settled(row.id, standing, repeats)
+        }
     }
 }

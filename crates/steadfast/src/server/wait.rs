@@ -1,4 +1,5 @@
-//! A duplicate that meets an operation at work: it waits, is refused, or is sent to the status address.
+//! A duplicate that meets an operation at work: it waits, is refused, or is sent to the status
+//! address.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -16,8 +17,8 @@ use crate::body::Body;
 use crate::clock;
 use crate::store::StoreError;
 
-/// How often one duplicate may ask again for the operation to be started anew: each time another was
-/// faster and ended unknown as well.
+/// How often one duplicate may ask again for the operation to be started anew: each time another
+/// was faster and ended unknown as well.
 const ASKS_MAX: u32 = 16;
 
 /// What waiting came to.
@@ -88,7 +89,8 @@ impl Drop for Place<'_> {
     }
 }
 
-/// What the duplicate of `met`, which is at work, is given. `waited` is what it has waited so far, in
+/// What the duplicate of `met`, which is at work, is given. `waited` is what it has waited so far,
+/// in
 /// `asks` earlier rounds.
 pub(super) async fn duplicate(
     server: &Server,
@@ -112,10 +114,11 @@ pub(super) async fn duplicate(
     if place.is_none() || asks >= ASKS_MAX {
         return answer(&reply::in_progress(met.id));
     }
-    match wait(server, asked, met, now.plus(limit)).await {
-        Ok(Some(waited)) => waited,
-        Ok(None) => answer(&reply::in_progress(met.id)),
-        Err(_) => answer(&asked.store_unavailable()),
+    // Bounded as a whole as well, since a store may say nothing at all.
+    match clock::within(limit, wait(server, asked, met, now.plus(limit))).await {
+        Ok(Ok(Some(waited))) => waited,
+        Ok(Ok(None)) | Err(clock::Elapsed) => answer(&reply::in_progress(met.id)),
+        Ok(Err(_)) => answer(&asked.store_unavailable()),
     }
 }
 
@@ -145,7 +148,7 @@ async fn wait(
                 return Ok(Some(answer(&reply::unreachable(Some(waited.id)))));
             }
             Joining::Settled(standing) => {
-                let repeats = asked.may_repeat(standing.honours_key);
+                let repeats = asked.may_repeat(&standing);
                 let given = reply::settled(waited.id, &standing, repeats);
                 return Ok(Some(Waited::Answer(Box::new(given))));
             }

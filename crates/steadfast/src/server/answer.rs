@@ -1,0 +1,243 @@
+//! The answer of an attempt, or that there is none: collected, kept, passed on, judged.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, Response, StatusCode};
+use http_body::{Body as _, Frame};
+use http_body_util::{BodyExt, StreamBody};
+use steadfast_core::attempt::{AttemptEnd, Failure};
+use steadfast_core::deadline::Deadline;
+use steadfast_core::effect::{Effect, verdict};
+use steadfast_core::record::{Answer, Ended};
+use steadfast_core::replay;
+use steadfast_core::retry::{self, Decision, Facts, Reason};
+use tokio::sync::mpsc;
+
+use super::caller::{Reply, Teller};
+use super::execute::{Execute, Executed, Failed};
+use super::reply;
+use super::work::{Work, bounded};
+use crate::body::{Body, BoxError, Cut, failure_of};
+use crate::clock;
+
+/// Chunks of a streamed answer on their way to the caller: enough to keep both sides busy, little
+/// to hold.
+const STREAM_CHUNKS: usize = 4;
+
+struct Head {
+    status: StatusCode,
+    headers: HeaderMap,
+    request_written: bool,
+}
+
+impl<E: Execute> Work<E> {
+    /// No whole answer came.
+    pub(super) async fn failed(&mut self, failed: Failed) {
+        let end = AttemptEnd::Failed(failed.failure);
+        let ended = self.ended(&end, Answer::None, &failed.detail);
+        let id = self.held.hold.id;
+        let facts = Facts {
+            method: &self.asked.parts.method,
+            keyed: true,
+        };
+        let left = self.asked.deadline.remaining(clock::mono_now());
+        let problem = match retry::on_end(&end, facts, left) {
+            Decision::GiveUp {
+                reason: Reason::Deadline,
+                ..
+            } => reply::too_late(),
+            Decision::GiveUp { .. } => reply::unreachable(Some(id)),
+            _ => reply::unknown_now(id, self.held.repeats()),
+        };
+        self.settle(&ended, Some(Reply::problem(&problem))).await;
+    }
+
+    /// An answer's head came.
+    pub(super) async fn answered(&mut self, executed: Executed, deadline: Deadline) {
+        let (parts, mut body) = executed.response.into_parts();
+        let head = Head {
+            status: parts.status,
+            headers: parts.headers,
+            request_written: executed.request_written,
+        };
+        let limit = self.asked.policy.response_limit;
+        let announced = body.size_hint().lower() > limit as u64;
+        if announced || replay::is_stream(&head.headers) {
+            return self.stream(head, Bytes::new(), body, deadline).await;
+        }
+        let mut collected = BytesMut::new();
+        loop {
+            match bounded(&self.server, deadline, next_chunk(&mut body)).await {
+                Ok(Some(chunk)) => collected.extend_from_slice(&chunk),
+                Ok(None) => break,
+                Err(failed) => return self.failed(failed).await,
+            }
+            if collected.len() > limit {
+                return self.stream(head, collected.freeze(), body, deadline).await;
+            }
+        }
+        self.whole(head, collected.freeze()).await;
+    }
+
+    /// A whole answer is in hand: it goes out once it is on record.
+    async fn whole(&mut self, head: Head, body: Bytes) {
+        let problem = problem_type(&head.headers, &body);
+        let read = replay::read(
+            head.status,
+            &head.headers,
+            problem.as_deref(),
+            head.request_written,
+        );
+        let end = AttemptEnd::Answered(read);
+        let kept = replay::kept(head.status, &head.headers, body.clone());
+        let ended = self.ended(&end, Answer::Stored(kept), "");
+        let headers = replay::executing_headers(head.headers, unknown(&ended));
+        let answer = reply::with_attempts(reply::whole(head.status, headers, body), 1);
+        let own = Reply::Answer(Box::new(answer));
+        self.settle(&ended, Some(own)).await;
+    }
+
+    /// An answer that is too large to keep, or has no end to wait for: its head goes out at once,
+    /// and the record stays dispatched until the last byte.
+    async fn stream(&mut self, head: Head, prefix: Bytes, mut body: Body, deadline: Deadline) {
+        let read = replay::read(head.status, &head.headers, None, head.request_written);
+        let end = AttemptEnd::Answered(read);
+        let ended = self.ended(&end, Answer::NotStored(head.status), "not stored");
+        let chunks = self.pass_on(head, &ended);
+        let mut chunk = Some(prefix).filter(|prefix| !prefix.is_empty());
+        loop {
+            if let Some(data) = chunk.take() {
+                // A caller that left does not stop the upstream's answer from reaching its end.
+                let send = async { Ok(chunks.send(data).await) };
+                if let Err(failed) = bounded(&self.server, deadline, send).await {
+                    drop(chunks);
+                    return self.cut(failed).await;
+                }
+            }
+            match bounded(&self.server, deadline, next_chunk(&mut body)).await {
+                Ok(Some(data)) => chunk = Some(data),
+                Ok(None) => break,
+                Err(failed) => {
+                    drop(chunks);
+                    return self.cut(failed).await;
+                }
+            }
+        }
+        drop(chunks);
+        // The caller sees the end of the answer once it is on record.
+        self.settle(&ended, None).await;
+    }
+
+    /// Gives the caller the head, and the way for the body.
+    fn pass_on(&mut self, head: Head, ended: &Ended) -> mpsc::Sender<Bytes> {
+        let (chunks, receiver) = mpsc::channel(STREAM_CHUNKS);
+        let tail = Tail {
+            whole: Arc::default(),
+            _open: chunks.clone(),
+        };
+        let mut response = Response::new(streamed(receiver, Arc::clone(&tail.whole)));
+        *response.status_mut() = head.status;
+        *response.headers_mut() = replay::executing_headers(head.headers, unknown(ended));
+        let response = reply::with_attempts(response, 1);
+        self.teller.tell(Reply::Answer(Box::new(response)));
+        self.teller = Teller::Body(tail);
+        chunks
+    }
+
+    /// The answer was cut while it was passed on: so is the caller's connection, and the outcome is
+    /// unknown.
+    async fn cut(&mut self, failed: Failed) {
+        self.teller = Teller::Told;
+        let end = AttemptEnd::Failed(failed.failure);
+        let ended = self.ended(&end, Answer::None, &failed.detail);
+        self.settle(&ended, None).await;
+    }
+
+    fn ended(&self, end: &AttemptEnd, answer: Answer, detail: &str) -> Ended {
+        let rules = &self.asked.policy.idempotency;
+        let verdict = verdict(end, &rules.statuses, self.held.earlier());
+        let reason = match (end.slug(), detail) {
+            (slug, "") => slug,
+            (_, "shutdown") => "shutdown".to_owned(),
+            (slug, detail) => format!("{slug}: {detail}"),
+        };
+        let (nothing_sent, retention) = (end.never_sent(), rules.retention);
+        Ended {
+            verdict,
+            answer,
+            reason,
+            nothing_sent,
+            retention,
+        }
+    }
+}
+
+/// The effect, where an answer has to say it.
+fn unknown(ended: &Ended) -> Option<Effect> {
+    Some(ended.verdict.effect).filter(|effect| *effect == Effect::Unknown)
+}
+
+/// The next chunk of data; `None` at the body's end. Trailers are read and dropped: a replay could
+/// not give them.
+async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Failed> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                if let Ok(data) = frame.into_data() {
+                    return Ok(Some(data));
+                }
+            }
+            Some(Err(error)) => {
+                // Behind a head, no evidence says that nothing was sent.
+                let failure = Some(failure_of(&error)).filter(|failure| !failure.never_sent());
+                return Err(Failed {
+                    failure: failure.unwrap_or(Failure::Truncated),
+                    detail: "in the answer's body".to_owned(),
+                });
+            }
+        }
+    }
+}
+
+/// The `type` of a problem body.
+fn problem_type(headers: &HeaderMap, body: &[u8]) -> Option<String> {
+    if !replay::is_problem(headers) {
+        return None;
+    }
+    let value: serde_json::Value = serde_json::from_slice(body).ok()?;
+    value.get("type")?.as_str().map(str::to_owned)
+}
+
+/// The end of a streamed body. Dropping it without a word cuts the body: a caller must never take a
+/// part for the whole.
+pub(super) struct Tail {
+    whole: Arc<AtomicBool>,
+    /// Keeps the body open until the end is on record.
+    _open: mpsc::Sender<Bytes>,
+}
+
+impl Tail {
+    /// All of the body was passed on.
+    pub(super) fn whole(self) {
+        self.whole.store(true, Ordering::Release);
+    }
+}
+
+/// The chunks as a body, which ends well only where it was said to be whole.
+fn streamed(receiver: mpsc::Receiver<Bytes>, whole: Arc<AtomicBool>) -> Body {
+    let frames = futures_util::stream::unfold(Some((receiver, whole)), |state| async move {
+        let (mut receiver, whole) = state?;
+        match receiver.recv().await {
+            Some(data) => Some((Ok(Frame::data(data)), Some((receiver, whole)))),
+            None if whole.load(Ordering::Acquire) => None,
+            None => {
+                let cut: BoxError = Box::new(Cut(Failure::Truncated));
+                Some((Err(cut), None))
+            }
+        }
+    });
+    Body::new(StreamBody::new(frames))
+}

@@ -1,0 +1,115 @@
+//! A keyed request, as it is asked: by whom, what, under which rules.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::request::Parts;
+use steadfast_core::deadline::Deadline;
+use steadfast_core::fingerprint::Fingerprint;
+use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
+use steadfast_core::policy::{InFlight, OnUnknown, RoutePolicy};
+use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::record::{OperationId, Owner, Standing};
+
+/// Who sends a request: the rule that found out, and what it found.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Principal {
+    /// The rule, as it is written in the configuration. Kept in the record.
+    pub rule: String,
+    /// What of the rule applied, such as `authorization` or `anonymous`.
+    pub kind: String,
+    /// The identity itself. Only its hash is kept.
+    pub value: Bytes,
+}
+
+impl fmt::Debug for Principal {
+    /// The rule alone: the identity is a credential (S2).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Principal")
+            .field("rule", &self.rule)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A keyed request, checked as far as its key and principal.
+pub struct Call {
+    /// The request's head, as the upstream is to see it, less the key, which is set anew.
+    pub parts: Parts,
+    /// The path and query as the caller sent them, byte for byte.
+    pub target: String,
+    /// The whole body.
+    pub body: Bytes,
+    /// The caller's key.
+    pub key: Key,
+    /// Who calls.
+    pub principal: Principal,
+    /// The route's rules.
+    pub policy: Arc<RoutePolicy>,
+    /// Until when the caller waits.
+    pub deadline: Deadline,
+}
+
+impl fmt::Debug for Call {
+    /// Method, length and principal's rule: no target, header or body (S2).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("method", &self.parts.method)
+            .field("body_bytes", &self.body.len())
+            .field("principal", &self.principal)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A request that asks for a record, with everything that names it.
+pub(super) struct Asked {
+    pub(super) parts: Parts,
+    pub(super) target: String,
+    pub(super) body: Bytes,
+    pub(super) key: Key,
+    pub(super) policy: Arc<RoutePolicy>,
+    pub(super) deadline: Deadline,
+    pub(super) scope: ScopeHash,
+    pub(super) tenant: Tenant,
+    pub(super) rule: String,
+    pub(super) operation: Operation,
+    pub(super) fingerprint: Fingerprint,
+}
+
+impl Asked {
+    /// The hold it would take.
+    pub(super) fn request(&self, owner: Owner, id: OperationId) -> steadfast_core::record::Request {
+        steadfast_core::record::Request {
+            scope: self.scope,
+            id,
+            tenant: self.tenant.clone(),
+            principal_rule: self.rule.clone(),
+            operation: self.operation.clone(),
+            key: self.key.clone(),
+            fingerprint: self.fingerprint.clone(),
+            on_unknown: self.policy.idempotency.on_unknown,
+            lease: self.policy.idempotency.lease,
+            owner,
+        }
+    }
+
+    /// Whether sending the same thing again may bring the outcome of what stands: the stricter of
+    /// the record's and the present way out holds.
+    pub(super) fn may_repeat(&self, standing: &Standing) -> bool {
+        let way = standing.on_unknown.min(self.policy.idempotency.on_unknown);
+        standing.honours_key || way != OnUnknown::Hold
+    }
+
+    pub(super) fn in_flight(&self) -> InFlight {
+        self.policy.idempotency.in_flight
+    }
+
+    /// The answer when the store gave none (I12).
+    pub(super) fn store_unavailable(&self) -> Problem {
+        Problem::new(
+            Slug::StoreUnavailable,
+            "The record store gave no answer, so nothing was sent. An earlier request with this \
+             key may have executed. Send the same request with the same key again.",
+        )
+    }
+}
