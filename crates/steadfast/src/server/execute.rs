@@ -4,10 +4,9 @@
 //! dispatch, and the gateway's upstream, for which a connection comes first.
 
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use futures_util::FutureExt;
 use http::{Request, Response};
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
@@ -34,8 +33,8 @@ pub struct Executed {
 
 /// Performs one operation, at most once per [`Execute::run`].
 pub trait Execute: Clone + Send + Sync + 'static {
-    /// What must be in hand before the dispatch mark is written, such as a connection. Dropped unused
-    /// when the mark comes to nothing.
+    /// What must be in hand before the dispatch mark is written, such as a connection. Dropped
+    /// unused when the mark comes to nothing.
     type Ready: Send + 'static;
 
     /// Gives it where it is at hand, without waiting: then the insert is the dispatch mark.
@@ -47,7 +46,7 @@ pub trait Execute: Clone + Send + Sync + 'static {
         deadline: Deadline,
     ) -> impl Future<Output = Result<Self::Ready, Failed>> + Send;
 
-    /// Sends the request, once.
+    /// Sends the request, once. A panic in it, or in the answer's body, leaves the effect unknown.
     fn run(
         &self,
         ready: Self::Ready,
@@ -56,7 +55,8 @@ pub trait Execute: Clone + Send + Sync + 'static {
     ) -> impl Future<Output = Result<Executed, Failed>> + Send;
 }
 
-/// A tower service as the way: calling it is the dispatch.
+/// A tower service as the way: calling it is the dispatch, so that a service that is not ready has
+/// not been reached.
 #[derive(Clone, Debug)]
 pub struct Handler<S>(pub S);
 
@@ -66,33 +66,46 @@ where
     S::Error: Into<BoxError>,
     S::Future: Send,
 {
-    type Ready = ();
+    type Ready = S;
 
-    fn at_hand(&self) -> Option<()> {
-        Some(())
+    fn at_hand(&self) -> Option<S> {
+        let mut service = self.0.clone();
+        let mut nobody = Context::from_waker(Waker::noop());
+        match service.poll_ready(&mut nobody) {
+            Poll::Ready(Ok(())) => Some(service),
+            // [`Execute::prepare`] waits for it, or is told its failure.
+            Poll::Ready(Err(_)) | Poll::Pending => None,
+        }
     }
 
-    async fn prepare(&self, _: Deadline) -> Result<(), Failed> {
-        Ok(())
+    async fn prepare(&self, _: Deadline) -> Result<S, Failed> {
+        let mut service = self.0.clone();
+        match service.ready().await {
+            Ok(_) => Ok(service),
+            Err(_) => Err(Failed {
+                failure: Failure::NotWritten,
+                detail: "the service is not ready".to_owned(),
+            }),
+        }
     }
 
-    async fn run(&self, _: (), request: Request<Bytes>, _: Deadline) -> Result<Executed, Failed> {
-        let answer = self.0.clone().oneshot(request.map(full));
-        match AssertUnwindSafe(answer).catch_unwind().await {
-            Ok(Ok(response)) => Ok(Executed {
+    async fn run(
+        &self,
+        mut service: S,
+        request: Request<Bytes>,
+        _: Deadline,
+    ) -> Result<Executed, Failed> {
+        match service.call(request.map(full)).await {
+            Ok(response) => Ok(Executed {
                 response,
                 request_written: true,
             }),
-            // An error of the handler says nothing of its effect.
-            Ok(Err(error)) => Err(abandoned(format!("the handler failed: {}", error.into()))),
-            Err(_) => Err(abandoned("the handler panicked".to_owned())),
+            // An error of the handler says nothing of its effect, and its text is not ours to
+            // repeat.
+            Err(_) => Err(Failed {
+                failure: Failure::Abandoned,
+                detail: "the handler failed".to_owned(),
+            }),
         }
-    }
-}
-
-fn abandoned(detail: String) -> Failed {
-    Failed {
-        failure: Failure::Abandoned,
-        detail,
     }
 }

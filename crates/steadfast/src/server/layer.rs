@@ -9,13 +9,15 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body::Body as HttpBody;
+use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::key::Key;
 use steadfast_core::policy::RoutePolicy;
-use steadfast_core::problem::Problem;
+use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::retry::{self, Decision, Facts};
 use tower::{Layer, Service, ServiceExt};
 
 use super::execute::Handler;
@@ -31,8 +33,8 @@ pub type Caller = Arc<dyn Fn(&Parts) -> Result<Principal, Problem> + Send + Sync
 pub struct KeyedOperation {
     /// The caller's key, to be passed on to whatever honours it.
     pub key: Key,
-    /// The fence of this attempt, to be checked by whatever is written to. `None` where the operation
-    /// runs unprotected, its store having failed.
+    /// The fence of this attempt, to be checked by whatever is written to. `None` where the
+    /// operation runs unprotected, its store having failed.
     pub fence: Option<u64>,
     /// By when the operation has to end.
     pub deadline: Deadline,
@@ -159,14 +161,27 @@ where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    inner
-        .oneshot(request.map(Body::new))
-        .await
-        .map_err(|error| {
-            let error: BoxError = error.into();
-            tracing::error!(%error, "the service failed");
-            let detail =
-                "The service failed before it answered. Look up whether the request took effect.";
-            Problem::new(steadfast_core::problem::Slug::UpstreamFailed, detail)
-        })
+    let method = request.method().clone();
+    let answer = inner.oneshot(request.map(Body::new)).await;
+    // The error's text is the service's to log: it may hold what nobody may read here (S2).
+    answer.map_err(|_| {
+        tracing::error!(%method, "the service failed before it answered");
+        let end = AttemptEnd::Failed(Failure::Abandoned);
+        let facts = Facts {
+            method: &method,
+            keyed: false,
+        };
+        match retry::on_end(&end, facts, Duration::MAX) {
+            Decision::GiveUp { effect, .. } => {
+                let detail = "The service failed before it answered. Sending it again is safe.";
+                Problem::new(Slug::UpstreamFailed, detail).with_effect(effect)
+            }
+            _ => {
+                let detail = "The service failed before it answered, so it may have been executed. \
+                              Look up whether it happened; with a key it could have been sent \
+                              again safely.";
+                Problem::new(Slug::OutcomeUnknown, detail).with_status(StatusCode::GATEWAY_TIMEOUT)
+            }
+        }
+    })
 }
