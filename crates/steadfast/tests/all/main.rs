@@ -2,6 +2,7 @@
 
 mod pool;
 mod second_process;
+mod server;
 mod store_memory;
 mod store_property;
 mod store_sqlite;
