@@ -8,7 +8,7 @@ use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd};
 use steadfast::clock;
 use steadfast::server::{problem, with_attempts};
 use steadfast_core::attempt::{AttemptEnd, Failure};
-use steadfast_core::deadline::Deadline;
+use steadfast_core::deadline::{Deadline, attempt_share};
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::{strip_hop_of_answer, strip_ours_from_answer};
 use steadfast_core::problem::{Problem, Slug};
@@ -28,6 +28,11 @@ pub async fn forward(
         method: &method,
         keyed: false,
     };
+    let limits = upstream.policy.timeouts;
+    let left = deadline.remaining(clock::mono_now());
+    if attempt_share(left, limits.attempt, limits.min_attempt).is_none() {
+        return problem(&too_late(Effect::None));
+    }
     let ready = match upstream.acquire(deadline).await {
         Ok(ready) => ready,
         Err(NeverSent { failure, .. }) => return problem(&refused(failure, facts, deadline)),
@@ -75,6 +80,11 @@ pub fn request_body(body: Body) -> RequestBody {
     .boxed_unsync()
 }
 
+fn too_late(effect: Effect) -> Problem {
+    let detail = "The deadline passed before a whole answer came. Send it again with more time.";
+    Problem::new(Slug::DeadlineExceeded, detail).with_effect(effect)
+}
+
 /// What the caller of a keyless request is told of an attempt that brought no answer.
 fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
     let left = deadline.remaining(clock::mono_now());
@@ -82,11 +92,7 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
         Decision::GiveUp {
             effect,
             reason: Reason::Deadline,
-        } => {
-            let detail =
-                "The deadline passed before a whole answer came. Send it again with more time.";
-            Problem::new(Slug::DeadlineExceeded, detail).with_effect(effect)
-        }
+        } => too_late(effect),
         Decision::GiveUp {
             reason: Reason::NeverSent | Reason::IdentityRefused,
             ..

@@ -51,7 +51,12 @@ impl<E: Execute> Work<E> {
             Decision::GiveUp { .. } => reply::unreachable(Some(id)),
             _ => reply::unknown_now(id, self.held.repeats()),
         };
-        self.settle(&ended, Some(Reply::problem(&problem))).await;
+        let mut answer = reply::problem(&problem);
+        if !end.never_sent() {
+            answer = reply::with_attempts(answer, 1);
+        }
+        self.settle(&ended, Some(Reply::Answer(Box::new(answer))))
+            .await;
     }
 
     /// An answer's head came.

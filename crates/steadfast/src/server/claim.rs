@@ -34,7 +34,11 @@ pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execut
         return Reply::problem(&reply::too_late());
     }
     let Ok(permit) = Arc::clone(&server.inner.tasks).try_acquire_owned() else {
-        return look(server, &asked).await;
+        return Reply::problem(&match look(server, &asked).await {
+            Looked::Met(reply) => return reply,
+            Looked::Nothing => reply::overloaded(),
+            Looked::NoStore => asked.store_unavailable(),
+        });
     };
     let gate = Arc::new(Gate::default());
     let (answer, answered) = oneshot::channel();
@@ -49,8 +53,18 @@ pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execut
     }
 }
 
+/// What stands where nothing new may start.
+enum Looked {
+    /// This is what the caller is given of it.
+    Met(Reply),
+    /// Nothing that could be given.
+    Nothing,
+    /// The store gave no answer.
+    NoStore,
+}
+
 /// What `asked` meets where nothing new may start: a finished answer is not hidden by that.
-async fn look(server: &Server, asked: &Asked) -> Reply {
+async fn look(server: &Server, asked: &Asked) -> Looked {
     let request = asked.request(server.owner(), OperationId::from_bits(clock::random_bits()));
     let looks = async {
         for _ in 0..ROUNDS_MAX {
@@ -58,19 +72,16 @@ async fn look(server: &Server, asked: &Asked) -> Reply {
                 break;
             };
             match meet(server, asked, &request, Start::Reserved, &row).await? {
-                Met::Reply(reply) => return Ok(reply),
+                Met::Reply(reply) => return Ok(Looked::Met(reply)),
                 Met::Start(..) => break,
                 Met::Changed => {}
             }
         }
-        Ok::<_, StoreError>(Reply::problem(&reply::overloaded()))
+        Ok::<_, StoreError>(Looked::Nothing)
     };
     let limit = asked.policy.idempotency.store_timeout;
     let looked = clock::within(limit, looks).await;
-    looked
-        .ok()
-        .and_then(Result::ok)
-        .unwrap_or_else(|| Reply::problem(&asked.store_unavailable()))
+    looked.ok().and_then(Result::ok).unwrap_or(Looked::NoStore)
 }
 
 /// Claims the record of `asked`, within the route's `store_timeout`.
@@ -81,9 +92,12 @@ pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim
     let limit = asked.policy.idempotency.store_timeout;
     match clock::within(limit, rounds(server, asked, &request, start)).await {
         Ok(Ok(claim)) => claim,
-        Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_) | StoreError::Closed)) => {
-            Claim::NoStore
-        }
+        // It takes no writes, but may still know: a finished answer is not hidden by that.
+        Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_))) => match look(server, asked).await {
+            Looked::Met(reply) => Claim::Meets(reply),
+            Looked::Nothing | Looked::NoStore => Claim::NoStore,
+        },
+        Ok(Err(StoreError::Closed)) => Claim::NoStore,
         // Not a store that is away: a record is there, and whoever cannot read it must not execute.
         Ok(Err(StoreError::Unreadable(why))) => {
             tracing::error!(reason = %why, "a stored record cannot be read; refused");

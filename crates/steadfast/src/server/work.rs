@@ -8,7 +8,7 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Request, header};
 use steadfast_core::attempt::Failure;
-use steadfast_core::deadline::Deadline;
+use steadfast_core::deadline::{Deadline, attempt_share};
 use steadfast_core::problem::Problem;
 use steadfast_core::record::Start;
 use steadfast_core::replay;
@@ -125,6 +125,8 @@ impl<E: Execute> Work<E> {
             Some(self.asked.store_unavailable())
         } else if self.server.is_stopping() {
             Some(reply::stopping())
+        } else if !self.is_worth_starting() {
+            Some(reply::too_late())
         } else {
             let begun = gate.begin(Some(self.held.hold.id));
             (!begun).then(reply::too_late)
@@ -139,6 +141,13 @@ impl<E: Execute> Work<E> {
             Ok(executed) => self.answered(executed, deadline).await,
             Err(failed) => self.failed(failed).await,
         }
+    }
+
+    /// What the caller has left is enough for an attempt (T2).
+    fn is_worth_starting(&self) -> bool {
+        let left = self.asked.deadline.remaining(clock::mono_now());
+        let limits = self.asked.policy.timeouts;
+        attempt_share(left, limits.attempt, limits.min_attempt).is_some()
     }
 
     /// A way to the effect with the dispatch mark written; `None` when the work ends here.

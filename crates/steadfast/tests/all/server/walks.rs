@@ -241,7 +241,12 @@ async fn under_repeat_nothing_follows_a_success_that_was_recorded_whatever_fails
         } else if truths.contains(&Truth::Something) {
             assert_eq!(state, Some(State::Unknown), "seed {seed}: {truths:?}");
         } else {
-            assert!(matches!(state, None | Some(State::Released)), "seed {seed}");
+            // A lease that ended before its attempt did may leave behind that nobody knows.
+            let lost = |row: &Record| row.history.iter().any(|e| e.event == "lease-over");
+            assert!(
+                matches!(state, None | Some(State::Released)) || rows.iter().any(lost),
+                "seed {seed}: {truths:?} and {rows:?}"
+            );
         }
     }
 }
