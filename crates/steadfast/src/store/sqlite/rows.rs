@@ -72,8 +72,10 @@ pub(super) fn update() -> String {
         .map(|(at, c)| format!("{c} = ?{at}"))
         .collect();
     format!(
-        "UPDATE records SET {}, scope_prefix = ?27 WHERE n = ?28",
-        sets.join(", ")
+        "UPDATE records SET {}, scope_prefix = ?{} WHERE n = ?{}",
+        sets.join(", "),
+        COLUMNS.len() + 1,
+        COLUMNS.len() + 2
     )
 }
 
@@ -128,7 +130,9 @@ pub(super) fn read(row: &Row<'_>) -> Result<(Record, i64), StoreError> {
     let columns = columns(row).map_err(|error| store_error(&error))?;
     let id = columns.id.to_vec();
     let record = codec::decode(columns).map_err(|why| unreadable(&id, &why.to_string()))?;
-    let n = row.get(28).map_err(|error| store_error(&error))?;
+    let n = row
+        .get(COLUMNS.len() + 2)
+        .map_err(|error| store_error(&error))?;
     Ok((record, n))
 }
 
