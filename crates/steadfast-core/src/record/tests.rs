@@ -1,4 +1,4 @@
-//! The rules of keyed.md that the record decides: one marked test a rule, then random walks.
+//! The rules of docs/keyed-requests.md that the record decides: one marked test a rule, then random walks.
 
 use std::collections::BTreeMap;
 

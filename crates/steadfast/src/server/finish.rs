@@ -2,7 +2,7 @@
 //!
 //! A store that fails to take the end does not keep the real answer from the caller: the write goes
 //! on under the same owner and fence, also after the lease. A write that is refused because a newer
-//! one stands gives the caller what stands, once it is at rest (keyed.md, "States").
+//! one stands gives the caller what stands, once it is at rest (docs/keyed-requests.md, "States").
 
 use std::time::Duration;
 

@@ -10,7 +10,7 @@ use steadfast_core::time::WallTime;
 use super::reply;
 use crate::body::Body;
 
-/// What the status address says (contract, "Answers the gateway makes itself").
+/// What the status address says (docs/reference.md).
 pub fn operation(row: &Record) -> Value {
     json!({
         "operation_id": row.id.to_string(),
@@ -22,7 +22,7 @@ pub fn operation(row: &Record) -> Value {
     })
 }
 
-/// A record, as `keys list` and `/api/records` give it (contract, "Admin address").
+/// A record, as `keys list` and `/api/records` give it (docs/reference.md).
 pub fn record(row: &Record) -> Value {
     json!({
         "id": row.id.to_string(),

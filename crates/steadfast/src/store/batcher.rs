@@ -4,7 +4,7 @@
 //! refuses to know what is written and where. Rule: a write whose caller left before it began is
 //! never begun; of two writes to one key the first to come is applied first; a write that fails
 //! alone leaves the others of its batch alone; a commit that fails fails for all of them. Source:
-//! house.md, "Rooms"; the commit shared by all who wait is what makes durability cheap
+//! ARCHITECTURE.md; the commit shared by all who wait is what makes durability cheap
 //! (ARCHITECTURE.md).
 
 use std::sync::Arc;

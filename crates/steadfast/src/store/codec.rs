@@ -4,7 +4,7 @@
 //! only place where the core's types are rebuilt from stored text. It refuses to know tables and
 //! files, and to guess: a column that is not what was written is [`Unreadable`], never a panic,
 //! never an absent row. Rule: what is decoded equals what was encoded, byte for byte, repeated and
-//! non-UTF-8 header values included. Source: house.md, "Rooms"; requirement I2 (an unreadable
+//! non-UTF-8 header values included. Source: ARCHITECTURE.md; requirement I2 (an unreadable
 //! record never executes).
 
 use std::borrow::Cow;

@@ -2,8 +2,8 @@
 //!
 //! Decides the contract of [`Store`]: a store that passes behaves alike in everything that the
 //! layer, the sweeper and the commands rely on. It refuses to know which store it drives. A
-//! store's own test calls [`exercise`] with a function that makes an empty one. Source: house.md,
-//! "Rooms"; keyed.md.
+//! store's own test calls [`exercise`] with a function that makes an empty one. Source: ARCHITECTURE.md,
+//! "Rooms"; docs/keyed-requests.md.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //!
 //! Decides the next fence from the counter and the row it replaces, and where a new store starts.
 //! It refuses to know who draws and where the counter is kept. Rule: greater than every fence
-//! drawn before, below 2^53. Source: keyed.md, "States".
+//! drawn before, below 2^53. Source: docs/keyed-requests.md, "States".
 
 use steadfast_core::time::WallTime;
 

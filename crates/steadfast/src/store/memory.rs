@@ -2,7 +2,7 @@
 //! rules that every store keeps.
 //!
 //! Decides, as pure functions of a table, what each write comes to. It refuses to know what states
-//! mean. Gone with the process, so its guarantee is `volatile`. Source: house.md, "Rooms".
+//! mean. Gone with the process, so its guarantee is `volatile`. Source: ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

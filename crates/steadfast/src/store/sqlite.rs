@@ -4,7 +4,7 @@
 //! who wait together, readers on connections of their own, the log copied back by a connection of
 //! its own. It refuses to know what states mean. Rule: what it calls done is synced (`durable`); a
 //! second process on the same file is safe, and its changes are seen within 50 ms. Source:
-//! house.md, "Rooms"; the layout is measured (ARCHITECTURE.md): rows in arrival order with a small
+//! ARCHITECTURE.md; the layout is measured (ARCHITECTURE.md): rows in arrival order with a small
 //! unique index on a hash prefix, bodies apart.
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,7 @@
 //! row over at once; one poll thread, at work only while somebody waits, finds what other
 //! processes wrote. It refuses to know what a row means. Rule: no lost wake-up. A waiter registers
 //! first and looks second, so a change is either seen by the look or comes as a wake-up. Source:
-//! keyed.md, "Duplicates" (woken by the event within a process, across processes within 50 ms).
+//! docs/keyed-requests.md, "Duplicates" (woken by the event within a process, across processes within 50 ms).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +18,7 @@ use super::{Store, StoreError};
 use crate::clock;
 
 /// Between two looks for other processes' writes. Two of them and a read fit into the 50 ms that
-/// keyed.md promises.
+/// docs/keyed-requests.md promises.
 pub(crate) const POLL_EVERY: Duration = Duration::from_millis(20);
 
 /// What a waiter is told.

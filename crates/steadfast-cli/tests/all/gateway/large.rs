@@ -11,7 +11,6 @@ use super::upstream::{Upstream, answer};
 
 const SMALL: &str = "response_limit = \"1KiB\"";
 
-// rule: an-answer-above-the-limit-is-passed-on-and-never-run-again
 #[tokio::test]
 async fn an_answer_above_the_limit_is_passed_on_whole_and_its_duplicates_are_409() {
     let large = "x".repeat(100_000);

@@ -1,3 +1,5 @@
+//! Writes that wait together are committed together, and one that fails takes no other with it.
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use futures_util::FutureExt as _;
