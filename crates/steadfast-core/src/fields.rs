@@ -117,9 +117,14 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
-/// Removes what only steadfast says from an answer on its way to the caller. It is read before.
+/// Removes what only steadfast says from an answer on its way to the caller. It is read before. A
+/// status address of another gateway behind this one leads nowhere here, so it goes as well.
 pub fn strip_ours_from_answer(headers: &mut HeaderMap) {
     headers.remove("idempotent-replayed");
+    let address = headers.get(header::LOCATION).map(|value| value.as_bytes());
+    if address.is_some_and(|address| address.starts_with(b"/.steadfast/")) {
+        headers.remove(header::LOCATION);
+    }
     remove_prefixed(headers, &["steadfast-"]);
 }
 
@@ -191,6 +196,16 @@ mod tests {
         ]);
         strip_hop(&mut headers).unwrap();
         assert_eq!(headers, map(&[("x-three", "3")]));
+    }
+
+    #[test]
+    fn a_status_address_of_another_gateway_is_not_passed_on() {
+        let mut inner = map(&[("location", "/.steadfast/operations/1")]);
+        strip_ours_from_answer(&mut inner);
+        assert!(inner.is_empty());
+        let mut made = map(&[("location", "/orders/1")]);
+        strip_ours_from_answer(&mut made);
+        assert_eq!(made.len(), 1);
     }
 
     #[test]

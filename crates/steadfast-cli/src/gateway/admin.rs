@@ -9,6 +9,7 @@ mod resolution;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE};
@@ -16,6 +17,7 @@ use http::request::Parts;
 use http::{Method, Request, Response, StatusCode, Uri};
 use serde_json::{Value, json};
 use steadfast::body::{Body, full};
+use steadfast::clock;
 use steadfast::server::admission;
 use steadfast::server::operate::{self, NotDone};
 use steadfast::server::{Server, status};
@@ -34,6 +36,9 @@ const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
 const PAGE: u32 = 100;
 /// Records of one page at most: each is read whole.
 const PAGE_MAX: u32 = 1000;
+
+/// How long an operator waits for the store: longer than callers do, since nothing hangs on it.
+const ANSWER: Duration = Duration::from_secs(10);
 
 /// The admin port. Cheap to clone.
 #[derive(Clone)]
@@ -77,9 +82,10 @@ impl Admin {
                 text(StatusCode::OK, "ready\n")
             }
             ("GET" | "HEAD", "/readyz") => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
-            _ => match self.records(&parts, body).await {
-                Ok(response) => response,
-                Err(refused) => refused.into_response(),
+            _ => match clock::within(ANSWER, self.records(&parts, body)).await {
+                Ok(Ok(response)) => response,
+                Ok(Err(refused)) => refused.into_response(),
+                Err(clock::Elapsed) => no_answer().into_response(),
             },
         }
     }
@@ -266,6 +272,15 @@ fn not_allowed(method: &'static str) -> Response<Body> {
 fn not_found() -> Refused {
     let why = "There is no such thing here. Records are at /api/records and /api/records/{id}.";
     Refused(StatusCode::NOT_FOUND, why.into())
+}
+
+fn no_answer() -> Refused {
+    let why = format!(
+        "The record store gave no answer within {} s, and what was asked may still be done. Look at \
+         the record before asking again.",
+        ANSWER.as_secs()
+    );
+    Refused(StatusCode::SERVICE_UNAVAILABLE, why)
 }
 
 fn failed(error: StoreError) -> Refused {

@@ -148,6 +148,13 @@ pub(super) fn in_progress(id: OperationId) -> Problem {
         .retry_after(1)
 }
 
+/// 409 `in-progress` where no record stands any more that could be asked for.
+pub(super) fn did_not_start() -> Problem {
+    let detail = "An earlier request with this key did not start. Send the same request with the \
+                  same key again.";
+    Problem::new(Slug::InProgress, detail).retry_after(1)
+}
+
 /// 422 `key-reused`.
 pub(super) fn key_reused(id: OperationId) -> Problem {
     let detail = "This key was used with another request, which stands. Look the original up \

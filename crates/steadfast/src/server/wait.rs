@@ -142,7 +142,7 @@ async fn wait(
             .map_or(Duration::ZERO, |row| server.inner.leases.unrenewed_for(row));
         match record::join(row.as_ref(), waited, now, unrenewed) {
             Joining::Wait => {}
-            Joining::Gone => return Ok(Some(answer(&reply::in_progress(waited.id)))),
+            Joining::Gone => return Ok(Some(answer(&reply::did_not_start()))),
             Joining::AskAgain => return Ok(Some(Waited::AskAgain)),
             Joining::NeverSent => {
                 return Ok(Some(answer(&reply::unreachable(Some(waited.id)))));

@@ -32,12 +32,7 @@ impl Second {
     /// The same with a copy of this binary.
     pub fn start_as(exe: &Path, through: &[&str], orders: &[&str]) -> Second {
         let exe = exe.to_str().expect("a path in UTF-8");
-        let test = [
-            exe,
-            "--exact",
-            "second_process::orders",
-            "--nocapture",
-        ];
+        let test = [exe, "--exact", "second_process::orders", "--nocapture"];
         let line: Vec<&str> = through.iter().copied().chain(test).collect();
         let mut child = Command::new(line[0])
             .args(&line[1..])
@@ -110,7 +105,10 @@ const SECOND: &str = "STEADFAST_TEST_SECOND_PROCESS";
 
 /// The second process of other tests, which give it its orders; as a test of its own it has none.
 #[test]
-#[expect(clippy::disallowed_methods, reason = "how the first process tells the second")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "how the first process tells the second"
+)]
 fn orders() {
     if std::env::var_os(SECOND).is_none() {
         return;
