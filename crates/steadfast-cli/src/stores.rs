@@ -33,8 +33,8 @@ impl std::fmt::Display for NotOpened {
         match self {
             NotOpened::Sqlite(error) => write!(f, "{error}"),
             NotOpened::OnlyInProcess => f.write_str(
-                "memory: lives in the gateway's process and cannot be reached from another; ask the \
-                 gateway's admin address, or use sqlite:FILE",
+                "memory: lives in the gateway's process and cannot be reached from another; ask \
+                 the gateway's admin address, or use sqlite:FILE",
             ),
         }
     }

@@ -51,8 +51,8 @@ impl Deadline {
     }
 }
 
-/// The share of one attempt: the smaller of its own limit and what remains; `None` where the attempt
-/// could not be useful, so it is not started (T2).
+/// The share of one attempt: the smaller of its own limit and what remains; `None` where the
+/// attempt could not be useful, so it is not started (T2).
 ///
 /// ```
 /// use std::time::Duration;
@@ -110,7 +110,8 @@ pub fn read_ms(value: &[u8]) -> Told {
     Told::Remaining(Duration::from_millis(ms))
 }
 
-/// Reads `grpc-timeout`: one to eight digits and one of `H M S m u n` (gRPC over HTTP/2, "Requests").
+/// Reads `grpc-timeout`: one to eight digits and one of `H M S m u n` (gRPC over HTTP/2,
+/// "Requests").
 pub fn read_grpc(value: &[u8]) -> Told {
     let Some((unit, digits)) = value.split_last() else {
         return Told::Malformed;
@@ -132,8 +133,8 @@ pub fn read_grpc(value: &[u8]) -> Told {
     })
 }
 
-/// Writes `grpc-timeout` for `ms` milliseconds within its eight digits: milliseconds, or the largest
-/// whole number of seconds not above them.
+/// Writes `grpc-timeout` for `ms` milliseconds within its eight digits: milliseconds, or the
+/// largest whole number of seconds not above them.
 pub fn write_grpc(ms: u64) -> String {
     if ms <= 99_999_999 {
         format!("{ms}m")

@@ -64,8 +64,9 @@ impl FingerprintSecret {
         self.id
     }
 
-    /// The number and the bytes of a secret that an operator wrote as text. The number tells two texts
-    /// apart and nothing of either; it is never the small one that stores give their own secret.
+    /// The number and the bytes of a secret that an operator wrote as text. The number tells two
+    /// texts apart and nothing of either; it is never the small one that stores give their own
+    /// secret.
     pub fn of_text(text: &str) -> (u32, [u8; 32]) {
         let bytes: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         let named = Sha256::new_with_prefix(b"steadfast secret id v1");

@@ -1,7 +1,7 @@
 //! What an operator may decide, as values that cannot be wrong, each with its default.
 //!
-//! Decides nothing itself. The reason for every number is in `docs/defaults.md`, and a test there pins
-//! it. Text is parsed into these types at the edge; nothing inside checks them again.
+//! Decides nothing itself. The reason for every number is in `docs/defaults.md`, and a test there
+//! pins it. Text is parsed into these types at the edge; nothing inside checks them again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -65,7 +65,8 @@ impl PrincipalRule {
         }
     }
 
-    /// The principal of a request with these fields, from a peer that may or may not name principals.
+    /// The principal of a request with these fields, from a peer that may or may not name
+    /// principals.
     pub fn evaluate(
         &self,
         fields: &HeaderMap,

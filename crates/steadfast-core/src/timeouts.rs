@@ -14,7 +14,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// From the connected socket until the handshake is done.
     pub tls: Duration,
-    /// From the first byte offered until the request is written in full; progress does not extend it.
+    /// From the first byte offered until the request is written in full; progress does not extend
+    /// it.
     pub write: Duration,
     /// From the last byte written until the whole response head.
     pub response: Duration,
@@ -45,8 +46,8 @@ impl Default for Timeouts {
 }
 
 impl Timeouts {
-    /// The same limits, none longer than `deadline`: a limit that can never be reached is cut, so that
-    /// what is shown is what holds (docs/reference.md, "Configuration").
+    /// The same limits, none longer than `deadline`: a limit that can never be reached is cut, so
+    /// that what is shown is what holds (docs/reference.md, "Configuration").
     pub fn within(self, deadline: Duration) -> Timeouts {
         Timeouts {
             resolve: self.resolve.min(deadline),

@@ -66,8 +66,8 @@ pub fn empty() -> Body {
     Body::new(Empty::new())
 }
 
-/// A response body that ended before its end. Whoever makes a body says by this error how it was cut,
-/// so that nobody has to read an error's text.
+/// A response body that ended before its end. Whoever makes a body says by this error how it was
+/// cut, so that nobody has to read an error's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cut(pub Failure);
 

@@ -1,7 +1,7 @@
 //! Safe-to-repeat HTTP for tower and hyper: stores, the server layer and the upstream pool.
 //!
-//! Everything here acts; every decision is [`steadfast_core`]'s. Time and chance enter in [`clock`] and
-//! nowhere else.
+//! Everything here acts; every decision is [`steadfast_core`]'s. Time and chance enter in [`clock`]
+//! and nowhere else.
 
 pub mod body;
 pub mod client;

@@ -61,7 +61,10 @@ fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
         let (data, admin) = sockets.addresses()?;
         // A signal that comes before they are caught would end the process undrained.
         let stop = stop()?;
-        writeln!(err, "steadfast listens on http://{data}, for operators on http://{admin}")?;
+        writeln!(
+            err,
+            "steadfast listens on http://{data}, for operators on http://{admin}"
+        )?;
         writeln!(err, "records are kept in {}", settings.top.store)?;
         let ended = serve(settings, server, sockets, stop).await;
         let (cut, stopped) = (ended.cut, ended.stopped);
@@ -70,16 +73,16 @@ fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
         } else {
             writeln!(
                 err,
-                "drained; cut {cut} connections, stopped {stopped} keyed operations, whose outcome is \
-                 unknown (`steadfast keys list --state unknown`)"
+                "drained; cut {cut} connections, stopped {stopped} keyed operations, whose outcome \
+                 is unknown (`steadfast keys list --state unknown`)"
             )?;
         }
         Ok(Exit::Done)
     })
 }
 
-/// Ready at the first SIGTERM or SIGINT. A SIGHUP, which would end the process undrained, is told that
-/// it changes nothing.
+/// Ready at the first SIGTERM or SIGINT. A SIGHUP, which would end the process undrained, is told
+/// that it changes nothing.
 fn stop() -> io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

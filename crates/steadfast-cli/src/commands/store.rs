@@ -46,8 +46,8 @@ pub fn run(
     }
 }
 
-/// Makes a configured `secret` known to the store, as the present one; the store keeps the old ones, so
-/// that what was made with them stays readable.
+/// Makes a configured `secret` known to the store, as the present one; the store keeps the old
+/// ones, so that what was made with them stays readable.
 fn register(
     url: &StoreUrl,
     args: &MigrateArgs,

@@ -276,8 +276,8 @@ fn not_found() -> Refused {
 
 fn no_answer() -> Refused {
     let why = format!(
-        "The record store gave no answer within {} s, and what was asked may still be done. Look at \
-         the record before asking again.",
+        "The record store gave no answer within {} s, and what was asked may still be done. Look \
+         at the record before asking again.",
         ANSWER.as_secs()
     );
     Refused(StatusCode::SERVICE_UNAVAILABLE, why)

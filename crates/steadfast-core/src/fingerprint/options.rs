@@ -178,7 +178,8 @@ impl fmt::Display for OptionsError {
             }
             OptionsError::TooMany => write!(
                 f,
-                "`fingerprint_ignore` has more than {MAX_IGNORED} pointers; point at a common parent.",
+                "`fingerprint_ignore` has more than {MAX_IGNORED} pointers; point at a common \
+                 parent.",
             ),
             OptionsError::IgnoredInBytes => f.write_str(
                 "`fingerprint_ignore` needs bodies that are read by meaning; remove it, or remove \

@@ -16,8 +16,8 @@ pub struct TextError;
 impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(
-            "The stored fingerprint is not one that any version of this program writes; restore the \
-             store from a copy, or settle the record by hand.",
+            "The stored fingerprint is not one that any version of this program writes; restore \
+             the store from a copy, or settle the record by hand.",
         )
     }
 }

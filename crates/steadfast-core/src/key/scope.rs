@@ -203,8 +203,8 @@ impl fmt::Display for Operation {
 }
 
 /// Escapes of unreserved characters are resolved, and the digits of all others are upper case. One
-/// pass: `%2541` is not `A`. A path with a `%` that begins no escape stays as it was sent: resolving
-/// an escape behind it (`%%30A`) would spell another path.
+/// pass: `%2541` is not `A`. A path with a `%` that begins no escape stays as it was sent:
+/// resolving an escape behind it (`%%30A`) would spell another path.
 fn normalise(path: &str) -> String {
     resolve(path).unwrap_or_else(|| path.to_owned())
 }

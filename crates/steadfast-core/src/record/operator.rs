@@ -18,7 +18,8 @@ pub fn resolve(
     now: WallTime,
 ) -> Result<Record, NotSettleable> {
     let detail = format!("status {}", answer.status.as_u16());
-    // The same statuses that tell it of an attempt (docs/keyed-requests.md, "What an attempt's end means").
+    // The same statuses that tell it of an attempt (docs/keyed-requests.md, "What an attempt's end
+    // means").
     let effect = match answer.status.as_u16() {
         200..=299 | 303 => Effect::Applied,
         _ => Effect::None,

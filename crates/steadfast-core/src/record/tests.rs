@@ -1,4 +1,5 @@
-//! The rules of docs/keyed-requests.md that the record decides: one marked test a rule, then random walks.
+//! The rules of docs/keyed-requests.md that the record decides: one marked test a rule, then random
+//! walks.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The checks before a record is asked for: key, then body (docs/keyed-requests.md, "Order of checks").
+//! The checks before a record is asked for: key, then body (docs/keyed-requests.md, "Order of
+//! checks").
 
 use bytes::{Bytes, BytesMut};
 use http::request::Parts;

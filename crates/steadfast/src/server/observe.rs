@@ -53,7 +53,8 @@ impl Leases {
 }
 
 /// Whether the store's clock is to be trusted for expiry: not while it has run ahead of the
-/// monotonic clock by more than a lease since this process first saw it (docs/keyed-requests.md, "States").
+/// monotonic clock by more than a lease since this process first saw it (docs/keyed-requests.md,
+/// "States").
 #[derive(Debug)]
 pub struct Trust {
     wall: WallTime,

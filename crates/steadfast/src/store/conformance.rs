@@ -1,8 +1,8 @@
 //! What any store must do, as a suite to run against it.
 //!
 //! Decides the contract of [`Store`]: a store that passes behaves alike in everything that the
-//! layer, the sweeper and the commands rely on. It refuses to know which store it drives. A
-//! store's own test calls [`exercise`] with a function that makes an empty one. Source: ARCHITECTURE.md,
+//! layer, the sweeper and the commands rely on. It refuses to know which store it drives. A store's
+//! own test calls [`exercise`] with a function that makes an empty one. Source: ARCHITECTURE.md,
 //! "Rooms"; docs/keyed-requests.md.
 
 use std::time::Duration;

@@ -2,8 +2,8 @@
 //!
 //! Decides, from a [`Plan`], which call fails, waits, loses its reply or ends the process, before
 //! or after the store behind it acted. It refuses to know what the calls are for. For tests only:
-//! the released binary is built without it. Source: docs/keyed-requests.md, "States" (a reply that did not
-//! arrive).
+//! the released binary is built without it. Source: docs/keyed-requests.md, "States" (a reply that
+//! did not arrive).
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,9 +1,9 @@
 //! Where records live: the trait, and the stores.
 //!
-//! A store keeps rows and knows their key, owner, version, state index, due-at and expires-at; it does
-//! not know what states mean. Every rule is in [`steadfast_core::record`]. Each write is one atomic step,
-//! and safe to send twice: a standing row with the writer's own owner and version is its own already
-//! ([`steadfast_core::record::read_back`], applied once, in [`Written::of`]).
+//! A store keeps rows and knows their key, owner, version, state index, due-at and expires-at; it
+//! does not know what states mean. Every rule is in [`steadfast_core::record`]. Each write is one
+//! atomic step, and safe to send twice: a standing row with the writer's own owner and version is
+//! its own already ([`steadfast_core::record::read_back`], applied once, in [`Written::of`]).
 
 use std::fmt;
 use std::future::Future;
@@ -148,8 +148,8 @@ pub struct Secrets {
 }
 
 impl Secrets {
-    /// The same secrets, with the fingerprint secret `id` as the present one; `None` where the store does
-    /// not know it.
+    /// The same secrets, with the fingerprint secret `id` as the present one; `None` where the
+    /// store does not know it.
     pub fn with_present(mut self, id: u32) -> Option<Secrets> {
         let at = self
             .fingerprints
@@ -250,8 +250,8 @@ impl std::error::Error for StoreError {}
 
 /// A place for records. The conformance suite (`store::conformance`) is its full contract.
 pub trait Store: Send + Sync + 'static {
-    /// Performs one write, durably before it says so. Dropping the future leaves it open whether the
-    /// write is done; one that was not begun is not begun any more.
+    /// Performs one write, durably before it says so. Dropping the future leaves it open whether
+    /// the write is done; one that was not begun is not begun any more.
     fn apply(&self, op: Op) -> StoreFuture<'_, OpEnd>;
 
     /// The row under `scope`.
@@ -266,24 +266,24 @@ pub trait Store: Send + Sync + 'static {
     /// Rows that somebody must look at: due at or before `now`, the longest due first.
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>>;
 
-    /// The store's date. Never goes back: not before the last date that was written through `apply` in
-    /// any process.
+    /// The store's date. Never goes back: not before the last date that was written through `apply`
+    /// in any process.
     fn now(&self) -> StoreFuture<'_, WallTime>;
 
     /// The store's secrets.
     fn secrets(&self) -> StoreFuture<'_, Secrets>;
 
-    /// The row under `scope` once it is not the one `seen` guards any more — replaced or removed, here or
-    /// in another process (seen within 50 ms). `None` where no row stands. Never resolves otherwise; the
-    /// caller bounds it by dropping it.
+    /// The row under `scope` once it is not the one `seen` guards any more — replaced or removed,
+    /// here or in another process (seen within 50 ms). `None` where no row stands. Never resolves
+    /// otherwise; the caller bounds it by dropping it.
     fn changed(&self, scope: key::ScopeHash, seen: Guard) -> StoreFuture<'_, Option<Record>>;
 
     /// What the store says of itself.
     fn status(&self) -> StoreFuture<'_, Status>;
 }
 
-/// What a guarded write came to, after reading back: the one place where a repeated or doubted write is
-/// recognised as one's own.
+/// What a guarded write came to, after reading back: the one place where a repeated or doubted
+/// write is recognised as one's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
     /// The row stands as written, with its fence.

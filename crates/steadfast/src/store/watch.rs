@@ -1,10 +1,11 @@
 //! Who waits for which row, and who is woken when.
 //!
-//! Decides how a change reaches those who wait for it: the writer of this process hands the new
-//! row over at once; one poll thread, at work only while somebody waits, finds what other
-//! processes wrote. It refuses to know what a row means. Rule: no lost wake-up. A waiter registers
-//! first and looks second, so a change is either seen by the look or comes as a wake-up. Source:
-//! docs/keyed-requests.md, "Duplicates" (woken by the event within a process, across processes within 50 ms).
+//! Decides how a change reaches those who wait for it: the writer of this process hands the new row
+//! over at once; one poll thread, at work only while somebody waits, finds what other processes
+//! wrote. It refuses to know what a row means. Rule: no lost wake-up. A waiter registers first and
+//! looks second, so a change is either seen by the look or comes as a wake-up. Source:
+//! docs/keyed-requests.md, "Duplicates" (woken by the event within a process, across processes
+//! within 50 ms).
 
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

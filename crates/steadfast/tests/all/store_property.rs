@@ -72,9 +72,10 @@ fn ask() -> impl Strategy<Value = Ask> {
     let ends = proptest::option::of(-2000..2000i32);
     prop_oneof![
         4 => key.clone().prop_map(|key| Ask::Insert { key }),
-        6 => (key.clone(), any::<bool>(), any::<bool>(), 0..State::ALL.len(), body, ends).prop_map(
-            |(key, draw, same_owner, state, body, ends)| Ask::Replace { key, draw, same_owner, state, body, ends }
-        ),
+        6 => (key.clone(), any::<bool>(), any::<bool>(), 0..State::ALL.len(), body, ends)
+            .prop_map(|(key, draw, same_owner, state, body, ends)| {
+                Ask::Replace { key, draw, same_owner, state, body, ends }
+            }),
         2 => key.prop_map(|key| Ask::Remove { key }),
         1 => (-2000..2000i32, 0..4u32).prop_map(|(after, limit)| Ask::Expire { after, limit }),
     ]

@@ -404,7 +404,7 @@ fn a_full_disk_loses_nothing_and_ends_when_there_is_room_again() {
     let mounts = std::process::Command::new("unshare").args(probe).output();
     if !mounts.is_ok_and(|probe| probe.status.success()) {
         eprintln!(
-            "no file system of one's own here: a limit on file sizes must do, in the test after this one"
+            "no file system of one's own here: a limit on file sizes must do, in the test after"
         );
         return;
     }

@@ -48,7 +48,8 @@ fn multipart(boundary: &str, parts: &[(&str, &str)]) -> Vec<u8> {
 const PARTS: [(&str, &str); 2] = [
     ("Content-Disposition: form-data; name=\"a\"", "1"),
     (
-        "Content-Disposition: form-data; name=\"f\"; filename=\"x.txt\"\r\nContent-Type: text/plain",
+        "Content-Disposition: form-data; name=\"f\"; filename=\"x.txt\"\r\n\
+         Content-Type: text/plain",
         "2",
     ),
 ];

@@ -219,8 +219,8 @@ const SMALLEST: u64 = 512;
 fn known(path: &Path) -> Result<Whose, OpenError> {
     match std::fs::metadata(path)?.len() {
         0 => return Ok(Whose::Empty),
-        // SQLite takes a file that is shorter than its header for an empty one, and would write over
-        // somebody's few bytes.
+        // SQLite takes a file that is shorter than its header for an empty one, and would write
+        // over somebody's few bytes.
         1..SMALLEST => return Err(OpenError::NotADatabase),
         _ => {}
     }

@@ -140,7 +140,8 @@ impl Walk {
         for (number, ask) in self.asks.drain(..) {
             seen.push((number, end(ask).await));
         }
-        // What lands after its token is forgotten is left unknown, which is safe, and not walked here.
+        // What lands after its token is forgotten is left unknown, which is safe, and not walked
+        // here.
         self.here.store.land_some().await;
         for _ in 0..6 {
             pass(60 * SECOND).await;

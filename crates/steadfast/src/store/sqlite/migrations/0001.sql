@@ -53,7 +53,8 @@ CREATE TABLE meta (
     writer INTEGER NOT NULL
 ) STRICT;
 
--- `scope` (one row, never rotated) and `fingerprint` (the one with the highest `n` is the present one).
+-- `scope` (one row, never rotated) and `fingerprint` (the one with the highest `n` is the present
+-- one).
 CREATE TABLE secrets (
     n INTEGER PRIMARY KEY,
     kind TEXT NOT NULL CHECK (kind IN ('scope', 'fingerprint')),
