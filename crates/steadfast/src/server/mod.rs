@@ -1,8 +1,8 @@
 //! The server side: a keyed request happens once, over any way to its effect.
 //!
-//! One direction: [`Server::call`] claims a record ([`claim`]), works under it on a task of its own
-//! ([`work`]), takes the answer ([`answer`]), writes it down ([`finish`]) and gives the caller what
-//! came of it ([`reply`]); a duplicate waits ([`wait`]). Whether, who and what is
+//! One direction: [`Server::call`] claims a record (`claim`), works under it on a task of its own
+//! (`work`), takes the answer (`answer`), writes it down (`finish`) and gives the caller what
+//! came of it (`reply`); a duplicate waits (`wait`). Whether, who and what is
 //! [`steadfast_core::record`]'s to say, each time.
 
 use std::sync::Arc;
