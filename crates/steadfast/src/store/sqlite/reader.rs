@@ -25,7 +25,7 @@ type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 /// The threads that read.
 pub(super) struct Readers {
     jobs: Option<Sender<Job>>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -38,7 +38,7 @@ impl Readers {
         let jobs = Arc::new(Mutex::new(jobs));
         let mut readers = Readers {
             jobs: Some(sender),
-            room: Semaphore::new(WAITING),
+            room: Arc::new(Semaphore::new(WAITING)),
             threads: Vec::new(),
         };
         for _ in 0..THREADS {
@@ -56,9 +56,12 @@ impl Readers {
         &self,
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _room = self.room.acquire().await.map_err(|_| StoreError::Closed)?;
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = room.map_err(|_| StoreError::Closed)?;
         let (reply, end) = oneshot::channel();
         let job: Job = Box::new(move |reader| {
+            // The place in the queue is the job's: a caller who leaves does not take it off.
+            let _room = room;
             if !reply.is_closed() {
                 let _ = reply.send(read(reader));
             }
@@ -270,4 +273,41 @@ fn filters(scan: &Scan) -> (String, Vec<Value>) {
     rest.push_str(" ORDER BY r.n LIMIT ?");
     values.push(Value::Integer(i64::from(scan.limit)));
     (rest, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Readers whose threads are all at work until the sender is dropped.
+    fn all_at_work() -> (Readers, mpsc::Sender<()>) {
+        let open = || Connection::open_in_memory().map_err(std::io::Error::other);
+        let readers = Readers::start(open).expect("readers");
+        let (end, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        for _ in 0..THREADS {
+            let held = Arc::clone(&held);
+            let job: Job = Box::new(move |_| {
+                let _ = held.lock().expect("its turn").recv();
+            });
+            let jobs = readers.jobs.as_ref().expect("they are open");
+            jobs.send(job).expect("a thread");
+        }
+        (readers, end)
+    }
+
+    #[test]
+    fn reads_that_nobody_waits_for_any_more_count_until_they_are_off_the_queue() {
+        let (readers, end) = all_at_work();
+        for _ in 0..WAITING {
+            let left = readers.run(|_| Ok(())).now_or_never();
+            assert!(left.is_none(), "no thread was free");
+        }
+        assert_eq!(readers.room.available_permits(), 0, "the queue is full");
+        drop(end);
+    }
 }
