@@ -14,8 +14,13 @@ use super::error::store_error;
 use super::rows;
 use crate::store::{Cursor, Page, Scan, Secrets, StoreError, codec};
 
-/// Reader threads. A read takes some 15 µs from the page cache, so two keep up with any writer.
-const THREADS: usize = 2;
+/// Threads for reads by key. One takes some 15 µs from the page cache, so two keep up with any
+/// writer.
+pub(super) const LOOK_UPS: usize = 2;
+
+/// Threads for reads that may go through all rows: one, so that no number of operators and
+/// dashboards takes the disk from the callers.
+pub(super) const LISTINGS: usize = 1;
 
 /// Reads that wait for a thread; beyond, callers wait for room.
 const WAITING: usize = 1024;
@@ -30,8 +35,9 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    /// Starts them, each on a connection from `connect`.
+    /// Starts so many, each on a connection from `connect`.
     pub(super) fn start<E: From<std::io::Error>>(
+        threads: usize,
         connect: impl Fn() -> Result<Connection, E>,
     ) -> Result<Readers, E> {
         let (sender, jobs) = channel::<Job>();
@@ -41,7 +47,7 @@ impl Readers {
             room: Arc::new(Semaphore::new(WAITING)),
             threads: Vec::new(),
         };
-        for _ in 0..THREADS {
+        for _ in 0..threads {
             let (conn, jobs) = (connect()?, Arc::clone(&jobs));
             let thread = std::thread::Builder::new()
                 .name("steadfast-read".to_owned())
@@ -277,19 +283,17 @@ fn filters(scan: &Scan) -> (String, Vec<Value>) {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use futures_util::FutureExt as _;
 
     use super::*;
 
     /// Readers whose threads are all at work until the sender is dropped.
-    fn all_at_work() -> (Readers, mpsc::Sender<()>) {
+    fn all_at_work() -> (Readers, Sender<()>) {
         let open = || Connection::open_in_memory().map_err(std::io::Error::other);
-        let readers = Readers::start(open).expect("readers");
-        let (end, held) = mpsc::channel::<()>();
+        let readers = Readers::start(LOOK_UPS, open).expect("readers");
+        let (end, held) = channel::<()>();
         let held = Arc::new(Mutex::new(held));
-        for _ in 0..THREADS {
+        for _ in 0..LOOK_UPS {
             let held = Arc::clone(&held);
             let job: Job = Box::new(move |_| {
                 let _ = held.lock().expect("its turn").recv();
