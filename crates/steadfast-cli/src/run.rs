@@ -47,7 +47,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     log_to_stderr();
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
-    let (mut out, mut err) = (io::stdout(), io::stderr());
+    let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
     let ended = match &arguments.command {
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
@@ -66,6 +66,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     ended
         .unwrap_or_else(|error| unwritten(&error, &mut err))
         .into()
+}
+
+/// Where the story is told. That nobody reads it any more (a log's reader ended) stops no work and
+/// changes no exit code.
+struct Story<W>(W);
+
+impl<W: Write> Write for Story<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let _ = self.0.write_all(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
 }
 
 /// The result could not be written. A reader that has seen enough (`| head`) is no failure.

@@ -129,12 +129,17 @@ pub fn strip_ours_from_answer(headers: &mut HeaderMap) {
 }
 
 /// Removes what only steadfast says from a request: a caller's fence never passes, an attempt count
-/// only from a trusted peer.
+/// only from a trusted peer. Spelt with `_` neither does: services behind CGI, WSGI and the like
+/// read both spellings as one field (RFC 3875, 4.1.18), and trusted peers do not write so.
 pub fn strip_ours_from_request(headers: &mut HeaderMap, peer_is_trusted: bool) {
     headers.remove("idempotency-fence");
     if !peer_is_trusted {
         headers.remove("steadfast-attempt");
     }
+    remove_where(headers, |name| {
+        let ours = |own: &str| name.replace('_', "-") == own;
+        name.contains('_') && (ours("idempotency-fence") || ours("steadfast-attempt"))
+    });
 }
 
 /// What of an answer's headers is kept for later callers.
@@ -150,15 +155,14 @@ pub fn replayable(headers: &HeaderMap) -> HeaderMap {
 }
 
 fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
-    let found: Vec<HeaderName> = headers
-        .keys()
-        .filter(|name| {
-            prefixes
-                .iter()
-                .any(|prefix| name.as_str().starts_with(prefix))
-        })
-        .cloned()
-        .collect();
+    remove_where(headers, |name| {
+        prefixes.iter().any(|prefix| name.starts_with(prefix))
+    });
+}
+
+fn remove_where(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
+    let names = headers.keys().filter(|name| goes(name.as_str()));
+    let found: Vec<HeaderName> = names.cloned().collect();
     for name in found {
         headers.remove(name);
     }
@@ -261,6 +265,20 @@ mod tests {
         let mut trusted = sent;
         strip_ours_from_request(&mut trusted, true);
         assert_eq!(trusted, map(&[("steadfast-attempt", "2")]));
+    }
+
+    #[test]
+    fn a_name_that_cgi_reads_as_ours_never_passes() {
+        let sent = map(&[
+            ("idempotency_fence", "9"),
+            ("steadfast_attempt", "2"),
+            ("x_custom", "1"),
+        ]);
+        for trusted in [false, true] {
+            let mut left = sent.clone();
+            strip_ours_from_request(&mut left, trusted);
+            assert_eq!(left, map(&[("x_custom", "1")]), "trusted: {trusted}");
+        }
     }
 
     #[test]

@@ -67,24 +67,28 @@ impl Value {
 
 /// The document's top table.
 pub fn parse(text: &str) -> Result<Table, SyntaxError> {
-    let lines = Lines(text);
+    let lines = Lines::of_text(text);
     match DeTable::parse(text) {
         Ok(table) => lines.table(table.get_ref()),
         Err(error) => Err(SyntaxError {
-            line: lines.of(error.span().map_or(0, |span| span.start)),
+            line: lines.at(error.span().map_or(0, |span| span.start)),
             reason: error.message().to_owned(),
         }),
     }
 }
 
-/// Where lines begin in a text.
-struct Lines<'a>(&'a str);
+/// Where lines begin in a text, so that finding the line of a value costs the same in a large one.
+struct Lines(Vec<usize>);
 
-impl Lines<'_> {
+impl Lines {
+    fn of_text(text: &str) -> Lines {
+        let breaks = text.match_indices('\n').map(|(at, _)| at + 1);
+        Lines(std::iter::once(0).chain(breaks).collect())
+    }
+
     /// The line, from 1, of the byte `at`.
-    fn of(&self, at: usize) -> usize {
-        let before = &self.0.as_bytes()[..at.min(self.0.len())];
-        before.iter().filter(|byte| **byte == b'\n').count() + 1
+    fn at(&self, at: usize) -> usize {
+        self.0.partition_point(|start| *start <= at)
     }
 
     fn table(&self, table: &DeTable<'_>) -> Result<Table, SyntaxError> {
@@ -94,7 +98,7 @@ impl Lines<'_> {
             .into_iter()
             .map(|(name, value)| {
                 let entry = Entry {
-                    line: self.of(name.span().start),
+                    line: self.at(name.span().start),
                     value: self.value(value)?,
                 };
                 Ok((name.get_ref().to_string(), entry))
@@ -118,7 +122,7 @@ impl Lines<'_> {
             DeValue::Array(list) => {
                 let entry = |element: &Spanned<DeValue<'_>>| {
                     Ok(Entry {
-                        line: self.of(element.span().start),
+                        line: self.at(element.span().start),
                         value: self.value(element)?,
                     })
                 };
@@ -130,7 +134,7 @@ impl Lines<'_> {
 
     fn too_large(&self, value: &Spanned<DeValue<'_>>) -> SyntaxError {
         SyntaxError {
-            line: self.of(value.span().start),
+            line: self.at(value.span().start),
             reason: "the number is out of range".to_owned(),
         }
     }

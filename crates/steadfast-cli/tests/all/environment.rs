@@ -4,4 +4,5 @@
 mod files;
 mod full;
 mod modes;
+mod unheard;
 mod words;

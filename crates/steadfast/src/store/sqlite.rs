@@ -47,7 +47,10 @@ pub struct Sqlite {
     _lookout: Looking,
     writes: Batcher,
     _checkpointer: Checkpointer,
-    readers: Readers,
+    /// Reads by key, which callers wait for.
+    look_ups: Readers,
+    /// Reads that may go through all rows, for people: apart, so that they hinder no caller.
+    listings: Readers,
     hub: Arc<Hub>,
     shared: Arc<Shared>,
     path: PathBuf,
@@ -177,7 +180,7 @@ impl Store for Sqlite {
 
     fn get(&self, scope: ScopeHash) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
-            let row = self.readers.run(move |reader| reader.get(&scope)).await?;
+            let row = self.look_ups.run(move |reader| reader.get(&scope)).await?;
             self.shared.note(row.as_slice());
             Ok(row)
         })
@@ -185,7 +188,7 @@ impl Store for Sqlite {
 
     fn by_id(&self, id: OperationId) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
-            let row = self.readers.run(move |reader| reader.by_id(id)).await?;
+            let row = self.look_ups.run(move |reader| reader.by_id(id)).await?;
             self.shared.note(row.as_slice());
             Ok(row)
         })
@@ -193,7 +196,7 @@ impl Store for Sqlite {
 
     fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {
         Box::pin(async move {
-            let page = self.readers.run(move |reader| reader.scan(&scan)).await?;
+            let page = self.listings.run(move |reader| reader.scan(&scan)).await?;
             self.shared.note(&page.rows);
             Ok(page)
         })
@@ -202,7 +205,7 @@ impl Store for Sqlite {
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
             let rows = self
-                .readers
+                .look_ups
                 .run(move |reader| reader.due(now, limit))
                 .await?;
             self.shared.note(&rows);
@@ -215,7 +218,7 @@ impl Store for Sqlite {
     }
 
     fn secrets(&self) -> StoreFuture<'_, Secrets> {
-        Box::pin(self.readers.run(|reader| reader.secrets()))
+        Box::pin(self.look_ups.run(|reader| reader.secrets()))
     }
 
     fn changed(&self, scope: ScopeHash, seen: Guard) -> StoreFuture<'_, Option<Record>> {
@@ -224,7 +227,7 @@ impl Store for Sqlite {
 
     fn status(&self) -> StoreFuture<'_, Status> {
         Box::pin(async move {
-            let (fence, rows, oldest) = self.readers.run(|reader| reader.status()).await?;
+            let (fence, rows, oldest) = self.listings.run(|reader| reader.status()).await?;
             let now = self.shared.now();
             Ok(Status {
                 kind: "sqlite",
@@ -235,5 +238,39 @@ impl Store for Sqlite {
                 expiry_lag: oldest.map_or(Duration::ZERO, |at| now.since(at)),
             })
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex, mpsc};
+
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn listings_of_all_rows_hinder_no_look_up() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let store = Sqlite::open(dir.path().join("s.db")).expect("a store");
+        let (end, held) = mpsc::channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        let listings: Vec<_> = (0..reader::LOOK_UPS + reader::LISTINGS)
+            .map(|_| {
+                let held = Arc::clone(&held);
+                let mut listing = Box::pin(store.listings.run(move |_| {
+                    let _ = held.lock().expect("its turn").recv();
+                    Ok(())
+                }));
+                assert!((&mut listing).now_or_never().is_none(), "it is at work");
+                listing
+            })
+            .collect();
+        let scope = ScopeHash::from_bytes([7; 32]);
+        let bound = Duration::from_secs(30);
+        let found = clock::within(bound, store.get(scope)).await;
+        drop(end);
+        assert_eq!(found, Ok(Ok(None)));
+        drop(listings);
     }
 }

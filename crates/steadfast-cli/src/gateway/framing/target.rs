@@ -47,7 +47,11 @@ pub(super) fn is_authority(text: &str) -> bool {
     };
     let port = &text[authority.host().len().min(text.len())..];
     let port_is_right = match port.strip_prefix(':') {
-        Some(digits) => digits.is_empty() || digits.parse::<u16>().is_ok(),
+        // Digits alone: the parser of numbers takes a sign, too.
+        Some(digits) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.is_empty() || digits.parse::<u16>().is_ok()
+        }
+        Some(_) => false,
         None => port.is_empty(),
     };
     text.is_ascii() && !text.contains('@') && !authority.host().is_empty() && port_is_right

@@ -129,6 +129,10 @@ const HEADS: &[(Violation, &str)] = &[
         Violation::HostInvalid,
         "GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n",
     ),
+    (
+        Violation::HostInvalid,
+        "GET / HTTP/1.1\r\nHost: a:+80\r\n\r\n",
+    ),
     // Two ways to end a body.
     (
         Violation::TwoLengths,

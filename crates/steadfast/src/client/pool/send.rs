@@ -99,6 +99,8 @@ impl Ready {
     /// `response` until the head; `attempt` from the asking for this connection until the head. The
     /// answer's body has `idle` between chunks, and `deadline`.
     ///
+    /// A connection that has ended since it was taken is a [`Failure::NotWritten`].
+    ///
     /// A malformed head is a [`Failure::Reset`]: something answered, so it may have acted. So are a
     /// 101 and a transfer coding other than chunked, which nobody asked for.
     ///
@@ -111,6 +113,13 @@ impl Ready {
     ) -> SendEnd {
         let held = self.held.take().expect("only sending takes it");
         let Held { mut link, slot, .. } = held;
+        // Asked again: whoever decides between the taking and the sending may wait for a store.
+        if !link.is_quiet() {
+            return SendEnd::Failed {
+                failure: Failure::NotWritten,
+                detail: "the connection ended before the request (0 bytes written)".to_owned(),
+            };
+        }
         let evidence = link.evidence().clone();
         evidence.begin();
         let request = match request::prepare(request, &self.target, &evidence) {

@@ -14,8 +14,13 @@ use super::error::store_error;
 use super::rows;
 use crate::store::{Cursor, Page, Scan, Secrets, StoreError, codec};
 
-/// Reader threads. A read takes some 15 µs from the page cache, so two keep up with any writer.
-const THREADS: usize = 2;
+/// Threads for reads by key. One takes some 15 µs from the page cache, so two keep up with any
+/// writer.
+pub(super) const LOOK_UPS: usize = 2;
+
+/// Threads for reads that may go through all rows: one, so that no number of operators and
+/// dashboards takes the disk from the callers.
+pub(super) const LISTINGS: usize = 1;
 
 /// Reads that wait for a thread; beyond, callers wait for room.
 const WAITING: usize = 1024;
@@ -25,23 +30,24 @@ type Job = Box<dyn FnOnce(&mut Reader<'_>) + Send>;
 /// The threads that read.
 pub(super) struct Readers {
     jobs: Option<Sender<Job>>,
-    room: Semaphore,
+    room: Arc<Semaphore>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Readers {
-    /// Starts them, each on a connection from `connect`.
+    /// Starts so many, each on a connection from `connect`.
     pub(super) fn start<E: From<std::io::Error>>(
+        threads: usize,
         connect: impl Fn() -> Result<Connection, E>,
     ) -> Result<Readers, E> {
         let (sender, jobs) = channel::<Job>();
         let jobs = Arc::new(Mutex::new(jobs));
         let mut readers = Readers {
             jobs: Some(sender),
-            room: Semaphore::new(WAITING),
+            room: Arc::new(Semaphore::new(WAITING)),
             threads: Vec::new(),
         };
-        for _ in 0..THREADS {
+        for _ in 0..threads {
             let (conn, jobs) = (connect()?, Arc::clone(&jobs));
             let thread = std::thread::Builder::new()
                 .name("steadfast-read".to_owned())
@@ -56,9 +62,12 @@ impl Readers {
         &self,
         read: impl FnOnce(&mut Reader<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let _room = self.room.acquire().await.map_err(|_| StoreError::Closed)?;
+        let room = Arc::clone(&self.room).acquire_owned().await;
+        let room = room.map_err(|_| StoreError::Closed)?;
         let (reply, end) = oneshot::channel();
         let job: Job = Box::new(move |reader| {
+            // The place in the queue is the job's: a caller who leaves does not take it off.
+            let _room = room;
             if !reply.is_closed() {
                 let _ = reply.send(read(reader));
             }
@@ -270,4 +279,39 @@ fn filters(scan: &Scan) -> (String, Vec<Value>) {
     rest.push_str(" ORDER BY r.n LIMIT ?");
     values.push(Value::Integer(i64::from(scan.limit)));
     (rest, values)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    /// Readers whose threads are all at work until the sender is dropped.
+    fn all_at_work() -> (Readers, Sender<()>) {
+        let open = || Connection::open_in_memory().map_err(std::io::Error::other);
+        let readers = Readers::start(LOOK_UPS, open).expect("readers");
+        let (end, held) = channel::<()>();
+        let held = Arc::new(Mutex::new(held));
+        for _ in 0..LOOK_UPS {
+            let held = Arc::clone(&held);
+            let job: Job = Box::new(move |_| {
+                let _ = held.lock().expect("its turn").recv();
+            });
+            let jobs = readers.jobs.as_ref().expect("they are open");
+            jobs.send(job).expect("a thread");
+        }
+        (readers, end)
+    }
+
+    #[test]
+    fn reads_that_nobody_waits_for_any_more_count_until_they_are_off_the_queue() {
+        let (readers, end) = all_at_work();
+        for _ in 0..WAITING {
+            let left = readers.run(|_| Ok(())).now_or_never();
+            assert!(left.is_none(), "no thread was free");
+        }
+        assert_eq!(readers.room.available_permits(), 0, "the queue is full");
+        drop(end);
+    }
 }

@@ -9,7 +9,7 @@ use std::thread::JoinHandle;
 
 use super::checkpoint::{self, Checkpointer};
 use super::reader::Readers;
-use super::{OpenError, Shared, Sqlite, lookout, open, writer};
+use super::{OpenError, Shared, Sqlite, lookout, open, reader, writer};
 use crate::clock;
 use crate::store::WallClock;
 use crate::store::batcher::Batcher;
@@ -42,7 +42,8 @@ pub(super) fn start(path: &Path, create: bool, wall: WallClock) -> Result<Sqlite
     });
     let hub: Arc<Hub> = Arc::default();
     let (checkpointer, wake) = Checkpointer::start(open::connect(&path)?)?;
-    let readers = Readers::start(|| open::connect(&path))?;
+    let look_ups = Readers::start(reader::LOOK_UPS, || open::connect(&path))?;
+    let listings = Readers::start(reader::LISTINGS, || open::connect(&path))?;
 
     // Both threads make their statements before anybody uses the store: a failure there is ours.
     let look_conn = open::connect(&path)?;
@@ -81,7 +82,8 @@ pub(super) fn start(path: &Path, create: bool, wall: WallClock) -> Result<Sqlite
         _lookout: lookout,
         writes,
         _checkpointer: checkpointer,
-        readers,
+        look_ups,
+        listings,
         hub,
         shared,
         path,

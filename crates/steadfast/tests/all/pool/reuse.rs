@@ -1,5 +1,6 @@
 //! Which connection carries another request.
 
+use std::io::{Read, Write};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +10,7 @@ use steadfast::client::pool::{Pool, PoolSettings, PoolStatus, Reuse, SendEnd};
 use steadfast::core::attempt::Failure;
 
 use super::upstream::{OK, Upstream};
-use super::{acquire, get, head, in_time, patient, pool, post, read, send, until};
+use super::{acquire, failure, get, head, in_time, patient, pool, post, read, send, until};
 
 /// One whole exchange.
 async fn exchange(pool: &Pool, target: &Target) {
@@ -148,6 +149,34 @@ async fn a_connection_dropped_unused_is_used_by_the_next() {
     assert_eq!((pool.status().idle, pool.status().in_use), (1, 0));
     exchange(&pool, &target).await;
     assert_eq!(upstream.opened(), 1);
+}
+
+/// The peer runs on a thread, and the test waits for it without giving way: so nothing has told the
+/// runtime of the end when the request is sent.
+#[tokio::test]
+async fn a_connection_that_ended_in_the_holder_s_hand_is_not_written_to() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("its address");
+    let (end, wanted) = std::sync::mpsc::channel::<()>();
+    let peer = std::thread::spawn(move || {
+        let (mut tcp, _) = listener.accept().expect("a connection");
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"\r\n\r\n") {
+            let mut byte = [0];
+            tcp.read_exact(&mut byte).expect("a request");
+            seen.extend(byte);
+        }
+        tcp.write_all(OK.as_bytes()).expect("an answer");
+        wanted.recv().expect("the test");
+    });
+    let target = Target::parse(&format!("http://{address}")).expect("a target");
+    let pool = pool();
+    exchange(&pool, &target).await;
+    let ready = pool.idle(&target, Reuse::Unsafe).expect("one at rest");
+    end.send(()).expect("the peer");
+    peer.join().expect("no panic");
+    let ended = ready.send(post("hello"), &patient(), in_time()).await;
+    assert_eq!(failure(ended), Failure::NotWritten);
 }
 
 #[tokio::test]
