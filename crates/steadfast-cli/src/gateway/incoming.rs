@@ -68,6 +68,21 @@ pub fn take_off_hop(headers: &mut HeaderMap, key: &HeaderName) -> Result<Trailer
     Ok(trailers)
 }
 
+/// Removes these fields, also where `_` stands for `-`: gateway interfaces such as CGI and WSGI read
+/// both as one name.
+pub fn strip_in_any_spelling(headers: &mut HeaderMap, names: &[HeaderName]) {
+    let spelt = |field: &HeaderName| field.as_str().replace('_', "-");
+    let is_one = |field: &HeaderName| names.iter().any(|name| spelt(name) == spelt(field));
+    let found: Vec<HeaderName> = headers
+        .keys()
+        .filter(|field| is_one(field))
+        .cloned()
+        .collect();
+    for field in found {
+        headers.remove(field);
+    }
+}
+
 fn nominated(name: &str) -> Problem {
     let detail = format!(
         "The field Connection names {name}, which must reach the upstream. Send it without."

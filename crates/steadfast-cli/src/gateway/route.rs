@@ -71,7 +71,7 @@ impl fmt::Display for PatternError {
             PatternError::DotSegment => {
                 "the path has a `.` or `..` segment, which no request may have"
             }
-            PatternError::Place => "a place is a whole segment, `{name}` or `{*name}`",
+            PatternError::Place => "a place is a whole segment, written `{name}` or `{*name}`",
             PatternError::RestNotLast => "`{*name}` stands only at the end of a path",
             PatternError::NameTwice => "two places of the path have the same name",
         })
@@ -159,7 +159,8 @@ fn segment<'a>(part: &'a str, names: &mut Vec<&'a str>) -> Result<Segment, Patte
         names.push(name);
         return Ok(segment);
     }
-    if part.contains(['{', '}']) {
+    // Other routers' ways of writing a place; as literal text they would silently match nothing.
+    if part.contains(['{', '}']) || part.starts_with(':') || part.starts_with('*') {
         return Err(PatternError::Place);
     }
     let sound = |b: u8| b.is_ascii_graphic() && !b"?#\\\"<>^`|".contains(&b);
@@ -187,6 +188,10 @@ pub enum PathError {
     /// A segment is `.` or `..`, plainly, percent-encoded, behind an encoded slash or a backslash,
     /// or with parameters.
     DotSegment,
+    /// A `%` without two hexadecimal digits: servers differ in what they take it for.
+    Escape,
+    /// Servers that merge slashes, or cut parameters off segments, read a path of another route.
+    TwoReadings,
 }
 
 impl fmt::Display for PathError {
@@ -196,6 +201,13 @@ impl fmt::Display for PathError {
             PathError::DotSegment => {
                 "The path has a `.` or `..` segment, plain or encoded; send the path that it \
                  leads to."
+            }
+            PathError::Escape => {
+                "The path has a `%` without two hexadecimal digits; send a literal one as `%25`."
+            }
+            PathError::TwoReadings => {
+                "The path has an empty segment or a `;`, and would be another route's to a server \
+                 that leaves them out; send the path that is meant."
             }
         })
     }
@@ -207,11 +219,31 @@ impl RequestPath {
     /// Reads the path of a request as it was sent, without its query.
     pub fn parse(path: &str) -> Result<RequestPath, PathError> {
         let rest = path.strip_prefix('/').ok_or(PathError::NotAPath)?;
+        if has_broken_escape(rest) {
+            return Err(PathError::Escape);
+        }
         let segments: Vec<String> = rest.split('/').map(normalise).collect();
         if segments.iter().any(|segment| walks(segment)) {
             return Err(PathError::DotSegment);
         }
         Ok(RequestPath { segments })
+    }
+
+    /// The path as a server reads it that merges slashes (nginx does) and cuts parameters off segments
+    /// (Tomcat does); `None` where that is the same.
+    pub fn other_reading(&self) -> Option<RequestPath> {
+        let last = self.segments.len() - 1;
+        let bare = |segment: &String| {
+            let plain = segment.replace("%3B", ";");
+            plain.split(';').next().unwrap_or_default().to_owned()
+        };
+        let kept =
+            |(at, segment): (usize, String)| (at == last || !segment.is_empty()).then_some(segment);
+        let segments = self.segments.iter().map(bare).enumerate();
+        let other = RequestPath {
+            segments: segments.filter_map(kept).collect(),
+        };
+        (other != *self).then_some(other)
     }
 
     /// Whether the first segment is `name`, in whatever spelling.
@@ -220,16 +252,29 @@ impl RequestPath {
     }
 }
 
+/// A `%` that two hexadecimal digits do not follow.
+fn has_broken_escape(path: &str) -> bool {
+    let sound = |after: &str| {
+        let digits = after.as_bytes().get(..2);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    path.split('%').skip(1).any(|after| !sound(after))
+}
+
 /// Whether some server would read a normalised segment as a step to itself or upwards: it decodes
-/// `%2F` and `%5C`, takes a backslash for a slash, or cuts parameters off at a semicolon.
+/// `%2F` and `%5C`, takes a backslash for a slash, cuts parameters off at a semicolon, or trims what
+/// cannot be seen.
 fn walks(segment: &str) -> bool {
     let split = segment
         .replace("%2F", "/")
         .replace("%5C", "/")
-        .replace("%3B", ";");
+        .replace("%3B", ";")
+        .replace("%20", " ")
+        .replace("%09", " ")
+        .replace("%00", " ");
     split.split(['/', '\\']).any(|piece| {
         let bare = piece.split_once(';').map_or(piece, |(bare, _)| bare);
-        matches!(bare, "." | "..")
+        matches!(bare.trim(), "." | "..")
     })
 }
 

@@ -19,9 +19,9 @@ use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
-use super::incoming::{take_off_hop, told_deadline};
+use super::incoming::{strip_in_any_spelling, take_off_hop, told_deadline};
 use super::proxy;
-use super::route::{PathError, RequestPath};
+use super::route::{PathError, RequestPath, first_match};
 use super::upstream::Upstream;
 use crate::settings::Settings;
 use crate::settings::peers::TrustedPeers;
@@ -162,12 +162,23 @@ impl Gateway {
         path: &RequestPath,
         method: &Method,
     ) -> Result<&(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool), Problem> {
-        let found = self
-            .inner
-            .routes
-            .iter()
-            .find(|(route, _, _)| route.path.matches(path) && route.methods.contains(method));
-        found.ok_or_else(|| {
+        let routes = &self.inner.routes;
+        let first = |path: &RequestPath| {
+            let all = routes
+                .iter()
+                .map(|(route, _, _)| (&route.path, &route.methods));
+            first_match(all, path, method)
+        };
+        let found = first(path);
+        // A request must not slip past its route's rules by a spelling that the upstream reads as
+        // that route's path all the same.
+        if path
+            .other_reading()
+            .is_some_and(|other| first(&other) != found)
+        {
+            return Err(bad_path(PathError::TwoReadings));
+        }
+        found.map(|at| &routes[at]).ok_or_else(|| {
             let detail = format!(
                 "No route takes {method} on this path. Correct the request, or add a [[route]] to \
                  the gateway's configuration."
@@ -199,9 +210,7 @@ impl Gateway {
     /// Fields that name principals, on whatever route, pass from trusted peers only.
     fn strip_principal_fields(&self, headers: &mut HeaderMap, trusted: bool) {
         if !trusted {
-            for name in &self.inner.guarded {
-                headers.remove(name);
-            }
+            strip_in_any_spelling(headers, &self.inner.guarded);
         }
     }
 

@@ -30,6 +30,13 @@ impl Network {
             None => (text, None),
         };
         let address: IpAddr = address.parse().map_err(|_| not())?;
+        if address.to_canonical() != address {
+            let reason = format!("`{text}` is an IPv4 network in IPv6's spelling");
+            return Err(Wrong::invalid(
+                reason,
+                "write the IPv4 network, such as \"10.0.0.0/8\"",
+            ));
+        }
         let bits = bits_of(address);
         let prefix = match prefix {
             None => bits,

@@ -123,6 +123,7 @@ impl Route {
         let pool = pool(&mut layers);
         let principal = layers.take("principal", PrincipalRule::default(), principal);
         check_principal(&mut layers, &principal, &policy, sources.top);
+        check_loop(&mut layers, to.as_ref(), sources.top);
         let require = require(&mut layers, sources.top);
         let (policy, cut) = cut(&mut layers, policy);
         let (path, to, origins) = (path?, to?, layers.origins);
@@ -226,6 +227,21 @@ fn check_principal(layers: &mut Layers<'_>, rule: &PrincipalRule, policy: &Route
     if *field == policy.idempotency.header {
         let reason = format!("`{field}` is the field of the key");
         layers.refuse("principal", contradiction(reason, "name another field"));
+    }
+}
+
+/// A gateway in front of itself would pass each request round until its deadline.
+fn check_loop(layers: &mut Layers<'_>, to: Option<&Target>, top: &Top) {
+    let is_here = |to: &&Target| {
+        let named = to.host().to_string().eq_ignore_ascii_case("localhost");
+        let loopback = top.listen.ip().is_loopback() || top.listen.ip().is_unspecified();
+        let same = to.address() == Some(top.listen.ip());
+        to.port() == top.listen.port() && (same || named && loopback)
+    };
+    if to.filter(is_here).is_some() {
+        let reason = format!("`{}` is where this gateway itself listens", top.listen);
+        let next = "name the service behind it, or another address to listen on";
+        layers.refuse("to", Wrong::new(Kind::Contradiction, reason, next));
     }
 }
 

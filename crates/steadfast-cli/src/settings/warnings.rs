@@ -34,6 +34,7 @@ pub fn of(settings: &Settings, environment: &Environment) -> Vec<Warning> {
         found.extend(refreshed_token(route));
         found.extend(live_keys(route));
         found.extend(strong_keys(route));
+        found.extend(unasked_keys(route));
     }
     found.extend(shadowed(&settings.routes));
     // What [defaults] says is met once per route.
@@ -153,6 +154,25 @@ fn strong_keys(route: &Route) -> Option<Warning> {
             "idempotency.min_entropy_bits",
             format!("{asked} bits refuse every UUID, which has {UUID_BITS} at most"),
             format!("write {UUID_BITS} or less, or tell callers how to make keys"),
+        )
+    })
+}
+
+fn unasked_keys(route: &Route) -> Option<Warning> {
+    let rules = &route.policy.idempotency;
+    let honoured = rules
+        .methods
+        .iter()
+        .any(|method| route.methods.contains(method));
+    (rules.mode == KeyMode::Required && !honoured).then(|| {
+        warning(
+            &route.origins,
+            "idempotency.mode",
+            format!(
+                "route \"{}\" takes no method of `idempotency.methods`, so it asks for no key",
+                route.name
+            ),
+            "add its methods to `idempotency.methods`",
         )
     })
 }

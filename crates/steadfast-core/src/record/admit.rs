@@ -183,7 +183,11 @@ fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>)
             Start::Dispatched => State::Dispatched,
             Start::Reserved => State::Reserved,
         },
-        effect: from.map_or(Effect::None, |s| s.effect),
+        // From the mark on nobody knows, until the end says.
+        effect: match start {
+            Start::Dispatched => Effect::Unknown,
+            Start::Reserved => from.map_or(Effect::None, |s| s.effect),
+        },
         ambiguous: from.is_some_and(may_have_executed),
         honours_key: from.is_some_and(|s| s.honours_key),
         attempts: from.map_or(0, |s| s.attempts) + u32::from(start == Start::Dispatched),
@@ -223,6 +227,7 @@ pub fn dispatch(row: &Record, mine: Hold, now: WallTime) -> Option<Record> {
     }
     let standing = Standing {
         state: State::Dispatched,
+        effect: Effect::Unknown,
         attempts: row.standing.attempts + 1,
         locked_until: Some(now.plus(row.standing.lease)),
         ..row.standing.clone()

@@ -48,6 +48,10 @@ impl<E: Execute> Work<E> {
                 reason: Reason::Deadline,
                 ..
             } => reply::too_late(),
+            // This request came to nothing; what an earlier one did is as unknown as before (U1).
+            Decision::GiveUp { .. } if self.held.earlier().ambiguous => {
+                reply::unknown(id, self.held.repeats())
+            }
             Decision::GiveUp { .. } => reply::unreachable(Some(id)),
             _ => reply::unknown_now(id, self.held.repeats()),
         };

@@ -181,6 +181,7 @@ async fn meet(
         match record::admit(row, request, same, start, now, unrenewed, expiry) {
             Admission::TakeOver(next, guard) => return Ok(Met::Start(next, guard)),
             Admission::Recover(change) => {
+                tracing::warn!(operation = %row.id, state = %row.standing.state, "a lease ended");
                 withdraw::apply(server, asked.scope, change).await?;
                 return Ok(Met::Changed);
             }

@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use steadfast_core::policy::Meaning;
 use steadfast_core::record::{Ended, Record};
 
 use super::caller::Reply;
@@ -35,6 +36,10 @@ impl<E: Execute> Work<E> {
     /// Writes the end, then tells the caller. `own` is its attempt's own answer; `None` where it
     /// was passed on already.
     pub(super) async fn settle(&mut self, ended: &Ended, own: Option<Reply>) {
+        if ended.verdict.meaning == Meaning::Unknown {
+            let (operation, reason) = (self.held.hold.id, &ended.reason);
+            tracing::warn!(%operation, %reason, "an outcome is unknown");
+        }
         match self.held.settle(ended).await {
             Ok(End::Written | End::Lost(None)) => self.give(own),
             Ok(End::Lost(Some(row))) => self.overtaken(*row, ended, own).await,

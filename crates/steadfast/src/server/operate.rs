@@ -2,8 +2,9 @@
 //! the admin address (O2). Both are guarded by the version seen.
 
 use std::fmt;
+use std::time::Duration;
 
-use steadfast_core::record::{self, NotSettleable, Owner, Record, State, StoredAnswer};
+use steadfast_core::record::{self, Change, NotSettleable, Owner, Record, State, StoredAnswer};
 use steadfast_core::time::WallTime;
 
 use crate::clock;
@@ -36,7 +37,8 @@ impl fmt::Display for NotDone {
             }
             NotDone::State(state) => write!(
                 f,
-                "the record is {state}; only unknown and deferred records can be settled by hand"
+                "the record is {state}; only unknown and deferred records can be settled by hand, \
+                 and one at work once its lease has ended"
             ),
             NotDone::Store(error) => write!(f, "{error}"),
         }
@@ -53,8 +55,8 @@ pub async fn resolve(
     answer: StoredAnswer,
     by: &str,
 ) -> Result<Record, NotDone> {
-    act(store, seen, |token, now| {
-        record::resolve(seen, answer, token, by, now)
+    act(store, seen, |row, token, now| {
+        record::resolve(row, answer, token, by, now)
     })
     .await
 }
@@ -62,8 +64,8 @@ pub async fn resolve(
 /// Declares the operation whose record was `seen` not executed, so that the same request may go
 /// again. Nothing is changed where the record is not the one that was seen any more.
 pub async fn release(store: &dyn Store, seen: &Record, by: &str) -> Result<Record, NotDone> {
-    act(store, seen, |token, now| {
-        record::release(seen, token, by, now)
+    act(store, seen, |row, token, now| {
+        record::release(row, token, by, now)
     })
     .await
 }
@@ -71,24 +73,33 @@ pub async fn release(store: &dyn Store, seen: &Record, by: &str) -> Result<Recor
 async fn act(
     store: &dyn Store,
     seen: &Record,
-    step: impl FnOnce(Owner, WallTime) -> Result<Record, NotSettleable>,
+    step: impl FnOnce(&Record, Owner, WallTime) -> Result<Record, NotSettleable>,
 ) -> Result<Record, NotDone> {
     let now = store.now().await.map_err(NotDone::Store)?;
+    // Where no gateway runs, an operator is the first to meet a lease that has ended.
+    let lost = match record::recover(seen, now, Duration::ZERO) {
+        Some(Change::Put(next, _)) => Some(replace(store, seen, *next).await?),
+        Some(Change::Remove(_)) | None => None,
+    };
+    let row = lost.as_ref().unwrap_or(seen);
     // An operator is no instance: whatever process holds the record loses it by this owner.
     let token = Owner::new(0, clock::random_bits());
-    let next = step(token, now).map_err(|refused| NotDone::State(refused.0))?;
+    let next = step(row, token, now).map_err(|refused| NotDone::State(refused.0))?;
+    let row = replace(store, row, next).await?;
+    let last = row.history.last();
+    let (event, by) = last.map_or(("", ""), |last| (last.event, last.by.as_str()));
+    tracing::info!(operation = %row.id, event, by, "an operator settled a record");
+    Ok(row)
+}
+
+async fn replace(store: &dyn Store, row: &Record, next: Record) -> Result<Record, NotDone> {
     let op = Op::Replace {
         next: Box::new(next.clone()),
-        guard: seen.guard(),
+        guard: row.guard(),
         draw: false,
     };
     match Written::of(&next, store.apply(op).await.map_err(NotDone::Store)?) {
-        Written::Done(row) => {
-            let last = row.history.last();
-            let (event, by) = last.map_or(("", ""), |last| (last.event, last.by.as_str()));
-            tracing::info!(operation = %seen.id, event, by, "an operator settled a record");
-            Ok(*row)
-        }
+        Written::Done(row) => Ok(*row),
         Written::Stands(row) => Err(NotDone::Changed(row.standing.state)),
         Written::Gone => Err(NotDone::Absent),
     }

@@ -2,7 +2,6 @@
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
-use steadfast_core::effect::Effect;
 use steadfast_core::policy::OnUnknown;
 use steadfast_core::record::{Answer, Record, State};
 use steadfast_core::time::WallTime;
@@ -15,7 +14,7 @@ pub fn operation(row: &Record) -> Value {
     json!({
         "operation_id": row.id.to_string(),
         "state": row.standing.state.as_str(),
-        "effect": effect(row).as_str(),
+        "effect": row.standing.effect.as_str(),
         "status": status(row),
         "created_at": row.created_at.rfc3339(),
         "expires_at": date(row.standing.expires_at),
@@ -29,7 +28,7 @@ pub fn record(row: &Record) -> Value {
         "tenant": row.tenant.as_str(),
         "operation": row.operation.to_string(),
         "state": row.standing.state.as_str(),
-        "effect": effect(row).as_str(),
+        "effect": row.standing.effect.as_str(),
         "fence": row.standing.fence,
         "owner": row.standing.owner.to_string(),
         "attempts": row.standing.attempts,
@@ -67,14 +66,6 @@ pub fn record_with_history(row: &Record) -> Value {
 /// not at rest: a late holder or an operator may still end it.
 pub fn is_final(row: &Record) -> bool {
     matches!(row.standing.state, State::Completed | State::Released)
-}
-
-/// While somebody is at work, nobody knows what has happened so far.
-fn effect(row: &Record) -> Effect {
-    match row.standing.state {
-        State::Dispatched => Effect::Unknown,
-        _ => row.standing.effect,
-    }
 }
 
 fn status(row: &Record) -> Value {

@@ -39,10 +39,31 @@ fn a_pattern_matches_the_path_as_sent() {
         ("/a%2fb", "/a%2Fb", true),
         ("/100%25", "/100%25", true),
         ("/a", "/%2541", false),
-        ("/{id}", "/%zz", true),
     ];
     for (text, sent, matched) in table {
         assert_eq!(pattern(text).matches(&path(sent)), matched, "{text} {sent}");
+    }
+}
+
+#[test]
+fn an_escape_without_two_digits_is_refused() {
+    for text in ["/%zz", "/%", "/a%2", "/%4g/x"] {
+        assert_eq!(RequestPath::parse(text), Err(PathError::Escape), "{text}");
+    }
+}
+
+#[test]
+fn a_path_that_others_read_in_another_way_says_how() {
+    let table = [
+        ("/v1/charges", None),
+        ("/v1/charges/", None),
+        ("//v1/charges", Some("/v1/charges")),
+        ("/v1//charges/", Some("/v1/charges/")),
+        ("/v1/charges;x", Some("/v1/charges")),
+        ("/v1;a=b/charges%3Bx", Some("/v1/charges")),
+    ];
+    for (sent, other) in table {
+        assert_eq!(path(sent).other_reading(), other.map(path), "{sent}");
     }
 }
 

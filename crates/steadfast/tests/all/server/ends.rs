@@ -263,7 +263,7 @@ async fn a_repeat_that_was_never_sent_leaves_the_outcome_unknown() {
     world.send(charge(50)).await;
     world.script.connecting(Before::Fails(Failure::Connect));
     let second = world.send(charge(50)).await;
-    second.is_problem(503, "upstream-unreachable", "none", true);
+    second.is_problem(409, "outcome-unknown", "unknown", true);
     assert_eq!(world.state().await, UNKNOWN);
 }
 
