@@ -22,3 +22,4 @@ pub mod replay;
 pub mod retry;
 pub mod time;
 pub mod timeouts;
+pub mod trailers;

@@ -10,6 +10,7 @@ use steadfast_core::deadline::{
 };
 use steadfast_core::fields::strip_hop;
 use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::trailers::announced;
 
 /// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
 pub fn told_deadline(headers: &HeaderMap) -> Option<Duration> {
@@ -37,10 +38,12 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// Announces the request's own trailers to the next hop, for a body passed on with them.
-    pub fn announce(self, headers: &mut HeaderMap) {
-        for names in self.announced {
-            headers.append(TRAILER, names);
+    /// Announces the request's own trailers to the next hop, for a body passed on with them, less
+    /// those that only a head may say; `guarded` are those to which the configuration gives a
+    /// meaning. What is not announced is not written.
+    pub fn announce(self, headers: &mut HeaderMap, guarded: impl Fn(&HeaderName) -> bool) {
+        if let Some(names) = announced(&self.announced, guarded) {
+            headers.insert(TRAILER, names);
         }
     }
 }

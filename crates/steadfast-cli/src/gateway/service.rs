@@ -134,7 +134,10 @@ impl Gateway {
         };
         let (Some(key), Some(principal)) = (key, principal) else {
             let takes_trailers = trailers.taken;
-            trailers.announce(&mut parts.headers);
+            let key_field = &policy.idempotency.header;
+            trailers.announce(&mut parts.headers, |name| {
+                name == key_field || self.inner.guarded.contains(name)
+            });
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };

@@ -5,3 +5,4 @@ mod answers;
 mod bodies;
 mod connections;
 mod racing;
+mod trailers;
