@@ -189,3 +189,117 @@ async fn a_caller_who_closes_does_not_close_the_connection_to_the_service() {
     }
     assert_eq!(count.load(Ordering::SeqCst), 1);
 }
+
+// golang/go#50580: what Connection named was taken off after the proxy had written its own fields, so
+// that a caller could have those taken off.
+#[tokio::test]
+async fn a_connection_field_takes_nothing_off_that_the_gateway_itself_writes() {
+    let ours = [
+        "via",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+        "request-timeout-ms",
+        "steadfast-attempt",
+        "idempotency-fence",
+        "accept-encoding",
+    ];
+    let marks = "Connection: idempotent-replayed, steadfast-attempts, date\r\n";
+    let upstream = Upstream::saying(&answer("200 OK", marks, "")).await;
+    let gateway = Gateway::to(upstream.addr).await;
+    let call = keyed_charge().with("Connection", ours.join(", "));
+    for marker in ["false", "true"] {
+        let answer = gateway.send(&call).await;
+        assert_eq!(answer.replayed(), Some(marker));
+        let attempts = (marker == "false").then_some("1");
+        assert_eq!(answer.field("steadfast-attempts"), attempts);
+    }
+    let seen = upstream.only();
+    for name in ours {
+        assert!(!seen.one(name).is_empty(), "{name}: {seen:?}");
+    }
+}
+
+// litespeedtech/openlitespeed#392: an answer in chunks went on with a Content-Length besides.
+#[tokio::test]
+async fn an_answer_with_two_framings_goes_on_with_one_and_its_connection_is_not_used_again() {
+    let both = "HTTP/1.1 200 OK\r\nContent-Length: 30\r\nTransfer-Encoding: chunked\r\n\r\n\
+                4\r\nmade\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nforged";
+    let upstream = Upstream::saying(both).await;
+    let gateway = Gateway::to(upstream.addr).await;
+    let mut caller = gateway.connect().await;
+    for call in [get("/"), keyed_charge(), keyed_charge(), get("/")] {
+        let answer = caller.ask(&call).await;
+        assert_eq!((answer.status, answer.text()), (200, "made"));
+        let chunked = answer.field("transfer-encoding").is_some();
+        assert!(chunked != answer.field("content-length").is_some());
+    }
+    assert_eq!(upstream.count(), 3);
+}
+
+// snowflakedb/snowflake-jdbc#2642: a way of giving up kept its connection, until the pool had none.
+// jetty/jetty.project#365: so did a request that was cancelled at the wrong moment.
+#[tokio::test]
+async fn no_end_of_a_request_keeps_its_connection() {
+    let upstream = Upstream::start(|mut exchange| async move {
+        let target = exchange.seen().target;
+        match target.as_str() {
+            "/reset" => {
+                exchange.read().await;
+                exchange.reset()
+            }
+            "/cut" => {
+                exchange
+                    .reply_and_close("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nc")
+                    .await
+            }
+            "/odd" => exchange.reply_and_close("odd\r\n\r\n").await,
+            "/early" => {
+                exchange.write(answer("413 Too Large", "", "no")).await;
+                exchange.until_closed().await;
+                None
+            }
+            "/late" => {
+                exchange.until_closed().await;
+                None
+            }
+            _ => exchange.reply(answer("201 Created", "", "made")).await,
+        }
+    })
+    .await;
+    let route = "pool = { max_per_host = 1 }\ntimeouts = { response = \"200ms\", pool = \"20s\" }";
+    let gateway = Gateway::with(upstream.addr, route).await;
+    let ends = ["/reset", "/cut", "/odd", "/early", "/late", "/made"];
+    for (round, target) in ends.iter().chain(&ends).enumerate() {
+        let key = format!("0f8fad5b-d9cb-469f-a165-7086772895{round:02}");
+        let keyed = crate::gateway::caller::call("POST", target).key(&key);
+        for call in [get(target), keyed.body("{}")] {
+            let _ = gateway.connect().await.cut_answer(&call).await;
+        }
+        // One who leaves while it is at work.
+        let mut leaver = gateway.connect().await;
+        leaver.write(get(target).bytes()).await;
+        drop(leaver);
+        let answer = gateway.send(&get("/made")).await;
+        assert_eq!((answer.status, answer.text()), (201, "made"), "{target}");
+    }
+}
+
+// kubernetes/kubernetes#54505: a reload of the proxy cut uploads that were on their way.
+#[tokio::test]
+async fn an_upload_that_is_on_its_way_when_a_drain_begins_ends_whole() {
+    let upstream = Upstream::charging().await;
+    let gateway = Gateway::to(upstream.addr).await;
+    let mut caller = gateway.connect().await;
+    let head = "POST /upload HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
+    caller.write(format!("{head}3\r\none\r\n")).await;
+    let first =
+        |seen: &[crate::gateway::upstream::Seen]| seen.iter().any(|seen| seen.body == b"one");
+    upstream.until("the first piece", first).await;
+    let stopping = tokio::spawn(gateway.stop());
+    tokio::task::yield_now().await;
+    caller.write("3\r\ntwo\r\n0\r\n\r\n").await;
+    let answer = caller.answer().await;
+    assert_eq!((answer.status, answer.text()), (201, "{\"charge\":1}"));
+    assert_eq!(upstream.only().text(), "onetwo");
+    stopping.await.expect("no panic");
+}
