@@ -14,6 +14,7 @@ pub mod effect;
 pub mod fields;
 pub mod fingerprint;
 pub mod key;
+pub mod look_alikes;
 pub mod policy;
 pub mod principal;
 pub mod problem;

@@ -10,6 +10,7 @@ use http::header::{HeaderName, HeaderValue};
 
 use crate::deadline::{ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS};
 use crate::fields::is_of_hop_or_protected;
+use crate::look_alikes::dashed;
 
 /// Fields of the head alone, besides those of the hop and the protected ones.
 const OF_THE_HEAD: [&str; 21] = [
@@ -43,14 +44,14 @@ const OF_THE_HEAD_PREFIXES: [&str; 3] = ["idempoten", "steadfast-", "x-forwarded
 /// nothing is left. `guarded` are the fields that the configuration gives a meaning.
 pub fn announced<'a>(
     lines: impl IntoIterator<Item = &'a HeaderValue>,
-    guarded: impl Fn(&HeaderName) -> bool,
+    guarded: &[&HeaderName],
 ) -> Option<HeaderValue> {
     let members = lines
         .into_iter()
         .flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     let names = members.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
     let kept: Vec<HeaderName> = names
-        .filter(|name| may_trail(name) && !guarded(name))
+        .filter(|name| !is_of_the_head(&dashed(name)) && !reads_like_one_of(name, guarded))
         .collect();
     let line = kept
         .iter()
@@ -62,13 +63,17 @@ pub fn announced<'a>(
         .filter(|line| !line.is_empty())
 }
 
-fn may_trail(name: &HeaderName) -> bool {
-    let text = name.as_str();
-    !is_of_hop_or_protected(text)
-        && !OF_THE_HEAD.contains(&text)
-        && !OF_THE_HEAD_PREFIXES
+fn reads_like_one_of(name: &HeaderName, guarded: &[&HeaderName]) -> bool {
+    guarded.iter().any(|own| dashed(own) == dashed(name))
+}
+
+/// Whether a field, by its name in lower case, is one that only a head may say.
+pub(crate) fn is_of_the_head(name: &str) -> bool {
+    is_of_hop_or_protected(name)
+        || OF_THE_HEAD.contains(&name)
+        || OF_THE_HEAD_PREFIXES
             .iter()
-            .any(|prefix| text.starts_with(prefix))
+            .any(|prefix| name.starts_with(prefix))
 }
 
 #[cfg(test)]
@@ -80,7 +85,7 @@ mod tests {
             .iter()
             .map(|line| HeaderValue::from_str(line).unwrap())
             .collect();
-        let line = announced(&lines, |name| name == "x-tenant")?;
+        let line = announced(&lines, &[&HeaderName::from_static("x-tenant")])?;
         Some(line.to_str().unwrap().to_owned())
     }
 
@@ -94,6 +99,8 @@ mod tests {
             "Steadfast-Attempt",
             "Steadfast-Effect",
             "X-Tenant",
+            "X_Tenant",
+            "Idempotency_Fence",
             "Authorization",
             "Cookie",
             "Set-Cookie",

@@ -41,7 +41,7 @@ impl Trailers {
     /// Announces the request's own trailers to the next hop, for a body passed on with them, less
     /// those that only a head may say; `guarded` are those to which the configuration gives a
     /// meaning. What is not announced is not written.
-    pub fn announce(self, headers: &mut HeaderMap, guarded: impl Fn(&HeaderName) -> bool) {
+    pub fn announce(self, headers: &mut HeaderMap, guarded: &[&HeaderName]) {
         if let Some(names) = announced(&self.announced, guarded) {
             headers.insert(TRAILER, names);
         }

@@ -65,7 +65,7 @@ pub async fn forward(
 /// not written.
 fn clean(headers: &mut HeaderMap, takes_trailers: bool) {
     let lines = headers.get_all(TRAILER).iter().filter(|_| takes_trailers);
-    let trailers = trailers::announced(lines, |_| false);
+    let trailers = trailers::announced(lines, &[]);
     strip_hop_of_answer(headers);
     strip_ours_from_answer(headers);
     if let Some(names) = trailers {

@@ -15,6 +15,7 @@ use steadfast::server::{Call, Principal, Server, admission, problem, status};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
+use steadfast_core::look_alikes::strip_look_alikes;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
@@ -118,6 +119,9 @@ impl Gateway {
         } else {
             1
         };
+        let guarded = self.inner.guarded.iter();
+        let configured: Vec<_> = guarded.chain([&policy.idempotency.header]).collect();
+        strip_look_alikes(&mut parts.headers, &configured);
         strip_ours_from_request(&mut parts.headers, trusted);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
@@ -134,10 +138,7 @@ impl Gateway {
         };
         let (Some(key), Some(principal)) = (key, principal) else {
             let takes_trailers = trailers.taken;
-            let key_field = &policy.idempotency.header;
-            trailers.announce(&mut parts.headers, |name| {
-                name == key_field || self.inner.guarded.contains(name)
-            });
+            trailers.announce(&mut parts.headers, &configured);
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };

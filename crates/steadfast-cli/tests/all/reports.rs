@@ -5,4 +5,5 @@ mod answers;
 mod bodies;
 mod connections;
 mod racing;
+mod spellings;
 mod trailers;
