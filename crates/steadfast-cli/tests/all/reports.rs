@@ -4,6 +4,7 @@
 mod answers;
 mod bodies;
 mod connections;
+mod pooling;
 mod racing;
 mod spellings;
 mod trailers;

@@ -3,3 +3,4 @@
 
 mod files;
 mod holders;
+mod waiters;

@@ -12,11 +12,19 @@ use tokio::task::yield_now;
 /// The outer bound of every wait; never what a test is about.
 const STUCK: Duration = Duration::from_secs(60);
 
+/// Writes row `n`, or finds that it stands as it was written before.
 async fn inserts(store: &Sqlite, n: u64) {
-    let op = Op::Insert(Box::new(rows::completed(n)));
+    let row = rows::completed(n);
+    let op = Op::Insert(Box::new(row.clone()));
     let done = clock::within(STUCK, store.apply(op)).await;
     let done = done.expect("nobody holds it").expect("a write");
-    assert!(matches!(done, OpEnd::Done(Some(_))), "{done:?}");
+    let stands = match done {
+        OpEnd::Done(Some(stands)) | OpEnd::Stands(Some(stands)) => stands,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(stands.scope, row.scope);
+    assert_eq!(stands.standing.owner, row.standing.owner);
+    assert_eq!(stands.standing.answer, row.standing.answer);
 }
 
 // transact-rs/sqlx#4385, windmill-labs/windmill#10823: a future that was dropped while its

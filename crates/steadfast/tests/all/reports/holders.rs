@@ -1,7 +1,5 @@
 //! Reports about who holds a key, for how long, and what may be written then.
 
-use std::future::poll_fn;
-use std::task::Poll;
 use std::time::Duration;
 
 use steadfast::core::attempt::Failure;
@@ -153,30 +151,6 @@ async fn a_clock_that_jumps_over_a_live_hold_makes_no_second_effect_and_moves_no
     assert_eq!(world.script.effects(), 1);
 }
 
-// moka-rs/moka#240: who came first was not polled any more, so that nobody behind him got on.
-// PureWhiteWu/async_singleflight#12, golang/go#22724: who came first left, and took the work with
-// him.
-#[tokio::test(start_paused = true)]
-async fn a_first_caller_who_is_not_polled_any_more_holds_nobody_up() {
-    let world = World::new().await;
-    let gate = world.script.gated(Turn::Answer(201));
-    let mut first = Box::pin(world.respond(charge(50)));
-    while world.script.effects() == 0 {
-        let pending = poll_fn(|cx| Poll::Ready(first.as_mut().poll(cx).is_pending()));
-        assert!(pending.await);
-        idle().await;
-    }
-    // From here on the first is alive and nobody polls it.
-    let waiters: Vec<_> = (0..3).map(|_| world.spawn(charge(50))).collect();
-    idle().await;
-    gate.open();
-    for waiter in waiters {
-        assert_eq!(end(waiter).await.told(), (201, Some("true"), None));
-    }
-    assert_eq!(first.await.status(), 201);
-    assert_eq!(world.script.effects(), 1);
-}
-
 // anthony-chaudhary/fak#8284, pathosDev/actor-ts#984: an error was taken for "nothing happened", so
 // that the retry did it again.
 // tulios/mappersmith#513, juspay/hyperswitch-prism#2257: a connection that ended was taken for one
@@ -234,5 +208,28 @@ async fn age_is_no_death_a_holder_that_renews_keeps_its_key_for_as_long_as_it_wo
     }
     gate.open();
     assert_eq!(end(first).await.told(), (201, Some("false"), None));
+    assert_eq!(world.script.effects(), 1);
+}
+
+// n8n-io/n8n#32411, unjs/ofetch#626: once the head had come, nothing bounded the body, and each
+// stuck run kept a worker for ever.
+// sbstp/attohttpc#49: a body that ended in a time-out was given as if it were whole.
+#[tokio::test(start_paused = true)]
+async fn a_body_that_never_comes_ends_with_the_route_s_limit_and_is_never_taken_for_whole() {
+    let world = World::new().await;
+    let (frames, receiver) = tokio::sync::mpsc::channel(4);
+    world.script.then(Turn::Stream(201, "text/plain", receiver));
+    let first = world.spawn(charge(50));
+    world.script.reached(1).await;
+    frames.send(Ok("{\"effect\":".into())).await.unwrap();
+    // Its own deadline and the work's are one; which is told does not matter here.
+    let seen = end(first).await;
+    assert_eq!(seen.problem(), (504, "outcome-unknown".to_owned()));
+    let row = world.until(State::Unknown).await;
+    assert_eq!(row.standing.answer.status(), None);
+    assert!(frames.is_closed(), "the work has let it go");
+    drop(frames);
+    let later = world.send(charge(50)).await;
+    later.is_problem(409, "outcome-unknown", "unknown", false);
     assert_eq!(world.script.effects(), 1);
 }
