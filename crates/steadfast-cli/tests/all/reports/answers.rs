@@ -135,3 +135,28 @@ async fn whatever_is_informational_is_not_the_answer_and_the_next_answer_is_the_
         assert_eq!((answer.field("link"), answer.field("x")), (None, None));
     }
 }
+
+// freeunitorg/freeunit#165: a length that a service said twice, as a list, went on as it was.
+// envoyproxy/envoy#3648: to refuse such answers broke old services, which say it twice and mean it.
+#[tokio::test]
+async fn a_length_that_was_said_twice_goes_on_once() {
+    for lengths in ["4, 4", "4,4 ,4", "4\r\nContent-Length: 4"] {
+        let bytes = format!("HTTP/1.1 200 OK\r\nContent-Length: {lengths}\r\n\r\n");
+        let upstream = Upstream::start(move |exchange| {
+            let bodiless = exchange.seen().method == "HEAD";
+            let body = if bodiless { "" } else { "made" };
+            exchange.reply(format!("{bytes}{body}"))
+        })
+        .await;
+        let gateway = Gateway::to(upstream.addr).await;
+        let mut caller = gateway.connect().await;
+        let head = caller.ask(&call("HEAD", "/")).await;
+        assert_eq!(head.field("content-length"), Some("4"), "{lengths}");
+        for call in [get("/"), keyed_charge(), keyed_charge(), charge()] {
+            let answer = caller.ask(&call).await;
+            assert_eq!((answer.status, answer.text()), (200, "made"));
+            assert_eq!(answer.field("content-length"), Some("4"), "{lengths}");
+        }
+        assert_eq!(upstream.count(), 4);
+    }
+}
