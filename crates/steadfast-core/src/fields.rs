@@ -117,6 +117,11 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
         .collect()
 }
 
+/// Whether a field, by its name in lower case, ends at each hop or must not be dropped at one.
+pub(crate) fn is_of_hop_or_protected(name: &str) -> bool {
+    HOP_BY_HOP.contains(&name) || PROTECTED.contains(&name)
+}
+
 /// Removes what only steadfast says from an answer on its way to the caller. It is read before. A
 /// status address of another gateway behind this one leads nowhere here, so it goes as well.
 pub fn strip_ours_from_answer(headers: &mut HeaderMap) {

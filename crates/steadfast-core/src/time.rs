@@ -55,6 +55,14 @@ impl WallTime {
         )
     }
 
+    /// The date `length` earlier; never before the epoch.
+    pub fn less(self, length: Duration) -> WallTime {
+        WallTime(
+            self.0
+                .saturating_sub(u64::try_from(length.as_millis()).unwrap_or(u64::MAX)),
+        )
+    }
+
     /// The length from `earlier` to `self`; zero when `earlier` is later.
     pub fn since(self, earlier: WallTime) -> Duration {
         Duration::from_millis(self.0.saturating_sub(earlier.0))

@@ -10,6 +10,7 @@ use steadfast_core::deadline::{
 };
 use steadfast_core::fields::strip_hop;
 use steadfast_core::problem::{Problem, Slug};
+use steadfast_core::trailers::announced;
 
 /// The caller's remaining time, the smallest of what its fields say. A malformed field is ignored.
 pub fn told_deadline(headers: &HeaderMap) -> Option<Duration> {
@@ -37,10 +38,12 @@ pub struct Trailers {
 }
 
 impl Trailers {
-    /// Announces the request's own trailers to the next hop, for a body passed on with them.
-    pub fn announce(self, headers: &mut HeaderMap) {
-        for names in self.announced {
-            headers.append(TRAILER, names);
+    /// Announces the request's own trailers to the next hop, for a body passed on with them, less
+    /// those that only a head may say; `guarded` are those to which the configuration gives a
+    /// meaning. What is not announced is not written.
+    pub fn announce(self, headers: &mut HeaderMap, guarded: &[&HeaderName]) {
+        if let Some(names) = announced(&self.announced, guarded) {
+            headers.insert(TRAILER, names);
         }
     }
 }
@@ -66,21 +69,6 @@ pub fn take_off_hop(headers: &mut HeaderMap, key: &HeaderName) -> Result<Trailer
         headers.insert(CONNECTION, HeaderValue::from_static("te"));
     }
     Ok(trailers)
-}
-
-/// Removes these fields, also where `_` stands for `-`: gateway interfaces such as CGI and WSGI read
-/// both as one name.
-pub fn strip_in_any_spelling(headers: &mut HeaderMap, names: &[HeaderName]) {
-    let spelt = |field: &HeaderName| field.as_str().replace('_', "-");
-    let is_one = |field: &HeaderName| names.iter().any(|name| spelt(name) == spelt(field));
-    let found: Vec<HeaderName> = headers
-        .keys()
-        .filter(|field| is_one(field))
-        .cloned()
-        .collect();
-    for field in found {
-        headers.remove(field);
-    }
 }
 
 fn nominated(name: &str) -> Problem {

@@ -13,6 +13,7 @@ use steadfast_core::effect::Effect;
 use steadfast_core::fields::{strip_hop_of_answer, strip_ours_from_answer};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::retry::{self, Decision, Facts, Reason};
+use steadfast_core::trailers;
 
 use super::upstream::{Upstream, answer_body};
 
@@ -63,12 +64,12 @@ pub async fn forward(
 /// Takes off what is the hop's and what only steadfast says. Trailers that are not announced are
 /// not written.
 fn clean(headers: &mut HeaderMap, takes_trailers: bool) {
-    let trailers = headers.get_all(TRAILER).iter().filter(|_| takes_trailers);
-    let trailers: Vec<HeaderValue> = trailers.cloned().collect();
+    let lines = headers.get_all(TRAILER).iter().filter(|_| takes_trailers);
+    let trailers = trailers::announced(lines, &[]);
     strip_hop_of_answer(headers);
     strip_ours_from_answer(headers);
-    for names in trailers {
-        headers.append(TRAILER, names);
+    if let Some(names) = trailers {
+        headers.insert(TRAILER, names);
     }
 }
 

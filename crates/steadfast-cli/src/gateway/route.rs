@@ -229,8 +229,8 @@ impl RequestPath {
         Ok(RequestPath { segments })
     }
 
-    /// The path as a server reads it that merges slashes (nginx does) and cuts parameters off segments
-    /// (Tomcat does); `None` where that is the same.
+    /// The path as a server reads it that merges slashes (nginx does) and cuts parameters off
+    /// segments (Tomcat does); `None` where that is the same.
     pub fn other_reading(&self) -> Option<RequestPath> {
         let last = self.segments.len() - 1;
         let bare = |segment: &String| {
@@ -262,8 +262,8 @@ fn has_broken_escape(path: &str) -> bool {
 }
 
 /// Whether some server would read a normalised segment as a step to itself or upwards: it decodes
-/// `%2F` and `%5C`, takes a backslash for a slash, cuts parameters off at a semicolon, or trims what
-/// cannot be seen.
+/// `%2F` and `%5C`, takes a backslash for a slash, cuts parameters off at a semicolon, or trims
+/// what cannot be seen.
 fn walks(segment: &str) -> bool {
     let split = segment
         .replace("%2F", "/")

@@ -15,11 +15,12 @@ use steadfast::server::{Call, Principal, Server, admission, problem, status};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
+use steadfast_core::look_alikes::strip_look_alikes;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
-use super::incoming::{strip_in_any_spelling, take_off_hop, told_deadline};
+use super::incoming::{take_off_hop, told_deadline};
 use super::proxy;
 use super::route::{PathError, RequestPath, first_match};
 use super::upstream::Upstream;
@@ -98,6 +99,7 @@ impl Gateway {
     ) -> Result<Response<Body>, Problem> {
         let received = clock::mono_now();
         let (mut parts, body) = request.into_parts();
+        known_spelling(&parts.method)?;
         let path = RequestPath::parse(parts.uri.path()).map_err(bad_path)?;
         if path.begins_with(OURS) {
             return self.status(&parts, peer).await;
@@ -118,6 +120,9 @@ impl Gateway {
         } else {
             1
         };
+        let guarded = self.inner.guarded.iter();
+        let configured: Vec<_> = guarded.chain([&policy.idempotency.header]).collect();
+        strip_look_alikes(&mut parts.headers, &configured);
         strip_ours_from_request(&mut parts.headers, trusted);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
@@ -134,7 +139,7 @@ impl Gateway {
         };
         let (Some(key), Some(principal)) = (key, principal) else {
             let takes_trailers = trailers.taken;
-            trailers.announce(&mut parts.headers);
+            trailers.announce(&mut parts.headers, &configured);
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
@@ -210,7 +215,9 @@ impl Gateway {
     /// Fields that name principals, on whatever route, pass from trusted peers only.
     fn strip_principal_fields(&self, headers: &mut HeaderMap, trusted: bool) {
         if !trusted {
-            strip_in_any_spelling(headers, &self.inner.guarded);
+            for name in &self.inner.guarded {
+                headers.remove(name);
+            }
         }
     }
 
@@ -263,6 +270,20 @@ async fn collect(body: Body, limit: usize, deadline: Deadline) -> Result<Bytes, 
                       Send the same request with the same key and more time.";
         Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None))
     })
+}
+
+/// Methods are case-sensitive (RFC 9110, 9.1), and many services are not: `patch` must not slip
+/// past the rules of `PATCH`.
+fn known_spelling(method: &Method) -> Result<(), Problem> {
+    let upper = method.as_str().to_ascii_uppercase();
+    let known = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE",
+    ];
+    if method.as_str() == upper || !known.contains(&upper.as_str()) {
+        return Ok(());
+    }
+    let detail = format!("The method {method} is written {upper}. Send it so.");
+    Err(Problem::new(Slug::BadRequest, detail))
 }
 
 fn bad_path(error: PathError) -> Problem {

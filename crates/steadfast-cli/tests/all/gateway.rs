@@ -4,7 +4,7 @@ mod admin;
 mod again;
 mod answers;
 mod bodies;
-mod caller;
+pub mod caller;
 mod deadlines;
 mod drain;
 mod endings;
@@ -15,12 +15,12 @@ mod principals;
 mod process;
 mod requests;
 mod routes;
-mod running;
+pub mod running;
 mod status;
 mod stores;
 mod storm;
 mod two;
-mod upstream;
+pub mod upstream;
 
 use std::process::{Command, Output};
 

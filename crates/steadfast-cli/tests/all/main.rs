@@ -9,5 +9,6 @@ mod examples;
 mod framing;
 mod gateway;
 mod listen;
+mod reports;
 mod stage;
 mod tidy;

@@ -54,7 +54,7 @@ pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execut
 }
 
 /// What stands where nothing new may start.
-enum Looked {
+pub(super) enum Looked {
     /// This is what the caller is given of it.
     Met(Reply),
     /// Nothing that could be given.
@@ -64,7 +64,7 @@ enum Looked {
 }
 
 /// What `asked` meets where nothing new may start: a finished answer is not hidden by that.
-async fn look(server: &Server, asked: &Asked) -> Looked {
+pub(super) async fn look(server: &Server, asked: &Asked) -> Looked {
     let request = asked.request(server.owner(), OperationId::from_bits(clock::random_bits()));
     let looks = async {
         for _ in 0..ROUNDS_MAX {

@@ -6,8 +6,9 @@
 
 use std::time::Duration;
 
+use steadfast_core::effect::Effect;
 use steadfast_core::policy::Meaning;
-use steadfast_core::record::{Ended, Record};
+use steadfast_core::record::{Ended, Record, State};
 
 use super::caller::Reply;
 use super::execute::Execute;
@@ -87,6 +88,16 @@ impl<E: Execute> Work<E> {
         }
         if stands.id != id {
             // Another operation took the place of this one: its answer is not this caller's.
+            return self.give(own);
+        }
+        let none = stands.standing.state == State::Released;
+        if none && ended.verdict.effect != Effect::None {
+            // What stands says that nothing was executed, by an operator's word or of a later
+            // attempt alone. Whose own attempt knows more must not be told that.
+            tracing::error!(
+                operation = %id, reason = %ended.reason,
+                "an operation that was released has been answered; look at the service itself"
+            );
             return self.give(own);
         }
         let repeats = self.asked.may_repeat(&stands.standing);

@@ -94,7 +94,9 @@ impl Server {
         limits: Limits,
     ) -> Result<Server, crate::store::StoreError> {
         let secrets = store.secrets().await?;
-        let now = store.now().await?;
+        // Where the store's date is ahead of its clock already, it ran ahead before this process
+        // began, and must not be taken for the time.
+        let now = store.now().await?.less(store.ahead().await?);
         let inner = Inner {
             store,
             secrets,

@@ -15,7 +15,7 @@ use steadfast_core::replay;
 use tokio::sync::oneshot;
 
 use super::caller::{Gate, Reply, Teller};
-use super::claim::{Claim, claim};
+use super::claim::{Claim, Looked, claim, look};
 use super::execute::{Execute, Failed};
 use super::hold::{Held, Mark};
 use super::layer::KeyedOperation;
@@ -191,15 +191,12 @@ impl<E: Execute> Work<E> {
         }
     }
 
+    /// What the caller is given of the row that took this hold's place. That may be another
+    /// request's, so it is met as by anybody else.
     async fn what_stands(&self) -> Reply {
-        let limit = self.asked.policy.idempotency.store_timeout;
-        match clock::within(limit, self.server.store().get(self.asked.scope)).await {
-            Ok(Ok(Some(row))) if row.is_held() => Reply::InFlight(Box::new(row)),
-            Ok(Ok(Some(row))) => {
-                let repeats = self.asked.may_repeat(&row.standing);
-                Reply::Answer(Box::new(reply::settled(row.id, &row.standing, repeats)))
-            }
-            Ok(_) | Err(clock::Elapsed) => Reply::problem(&self.asked.store_unavailable()),
+        match look(&self.server, &self.asked).await {
+            Looked::Met(reply) => reply,
+            Looked::Nothing | Looked::NoStore => Reply::problem(&self.asked.store_unavailable()),
         }
     }
 

@@ -8,6 +8,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use steadfast_core::key::ScopeHash;
 use steadfast_core::record::{Guard, OperationId, Record, State};
@@ -199,6 +200,10 @@ impl<S: Store> Store for Faulty<S> {
 
     fn now(&self) -> StoreFuture<'_, WallTime> {
         self.read(Kind::Now, self.store.now())
+    }
+
+    fn ahead(&self) -> StoreFuture<'_, Duration> {
+        self.read(Kind::Now, self.store.ahead())
     }
 
     fn secrets(&self) -> StoreFuture<'_, Secrets> {

@@ -281,6 +281,11 @@ impl Store for Memory {
         ready(Ok(table.date))
     }
 
+    fn ahead(&self) -> StoreFuture<'_, Duration> {
+        let date = self.lock().date;
+        ready(Ok(date.since((self.wall)())))
+    }
+
     fn secrets(&self) -> StoreFuture<'_, Secrets> {
         ready(Ok(self.lock().secrets.clone()))
     }

@@ -270,6 +270,10 @@ pub trait Store: Send + Sync + 'static {
     /// in any process.
     fn now(&self) -> StoreFuture<'_, WallTime>;
 
+    /// How far the store's date stands ahead of the clock that it is taken from: more than nothing
+    /// while that clock has gone back behind a date that was written.
+    fn ahead(&self) -> StoreFuture<'_, Duration>;
+
     /// The store's secrets.
     fn secrets(&self) -> StoreFuture<'_, Secrets>;
 

@@ -7,6 +7,7 @@
 //! ARCHITECTURE.md; the layout is measured (ARCHITECTURE.md): rows in arrival order with a small
 //! unique index on a hash prefix, bodies apart.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -58,6 +59,9 @@ pub struct Sqlite {
 
 /// What the threads of one store share.
 struct Shared {
+    /// Where the file was when it was opened, and which file it was.
+    place: PathBuf,
+    file: (u64, u64),
     wall: WallClock,
     /// The last date known to be written or given out, in milliseconds.
     date: AtomicU64,
@@ -165,6 +169,18 @@ impl Shared {
         WallTime::from_unix_ms(self.date.fetch_max(wall, Ordering::AcqRel).max(wall))
     }
 
+    /// The file still stands where it was opened. One that was moved, replaced or deleted takes
+    /// writes that the next process would never see.
+    fn stands(&self) -> Result<(), StoreError> {
+        let found = std::fs::metadata(&self.place);
+        if found.is_ok_and(|found| (found.dev(), found.ino()) == self.file) {
+            return Ok(());
+        }
+        let why = "its file was moved, replaced or deleted under this process; put it back, or \
+                   restart on the file that is to be used";
+        Err(StoreError::Unavailable(why.to_owned()))
+    }
+
     /// A row of another process may carry a later date than this one knows.
     fn note(&self, rows: &[Record]) {
         if let Some(last) = rows.iter().map(|row| row.updated_at.unix_ms()).max() {
@@ -215,6 +231,12 @@ impl Store for Sqlite {
 
     fn now(&self) -> StoreFuture<'_, WallTime> {
         Box::pin(std::future::ready(Ok(self.shared.now())))
+    }
+
+    fn ahead(&self) -> StoreFuture<'_, Duration> {
+        let date = WallTime::from_unix_ms(self.shared.date.load(Ordering::Acquire));
+        let ahead = date.since((self.shared.wall)());
+        Box::pin(std::future::ready(Ok(ahead)))
     }
 
     fn secrets(&self) -> StoreFuture<'_, Secrets> {

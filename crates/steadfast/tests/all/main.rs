@@ -1,6 +1,7 @@
 //! What the crate promises, by feature, in one binary.
 
 mod pool;
+mod reports;
 mod second_process;
 mod server;
 mod store_memory;

@@ -20,6 +20,22 @@ fn dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a directory")
 }
 
+// rule: a-store-file-that-was-moved-takes-no-writes
+#[tokio::test]
+async fn a_file_that_was_moved_or_replaced_takes_no_writes_until_it_is_back() {
+    let dir = dir();
+    let (path, away) = (dir.path().join("s.db"), dir.path().join("away.db"));
+    let store = Sqlite::open(&path).expect("a store");
+    let insert = async |n| store.apply(Op::Insert(Box::new(rows::reserved(n)))).await;
+    assert!(insert(1).await.is_ok());
+    std::fs::rename(&path, &away).expect("moved");
+    assert!(matches!(insert(2).await, Err(StoreError::Unavailable(_))));
+    std::fs::write(&path, b"").expect("another file");
+    assert!(matches!(insert(2).await, Err(StoreError::Unavailable(_))));
+    std::fs::rename(&away, &path).expect("back");
+    assert!(insert(2).await.is_ok());
+}
+
 fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }

@@ -96,7 +96,8 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// Why this message was refused, if it was. Nothing behind a refused message is answered otherwise.
+    /// Why this message was refused, if it was. Nothing behind a refused message is answered
+    /// otherwise.
     pub(super) fn refusal(&self) -> Option<Violation> {
         let refused = self.exchange.now().refused;
         refused.and_then(|(number, violation)| (number <= self.number).then_some(violation))

@@ -74,7 +74,7 @@ fn a_duplicate_gets_the_answer_that_an_operator_gave() {
     let again = run(&folder, &resolve);
     let refused = format!(
         "error: {id}: the record is completed; only unknown and deferred records can be settled by \
-         hand\n"
+         hand, and one at work once its lease has ended\n"
     );
     assert_eq!((again.code, again.err), (1, refused.clone()));
     let release = run(&folder, &["release", &id, "--yes"]);
@@ -153,7 +153,7 @@ fn of_two_ids_both_are_released_and_one_that_cannot_be_does_not_stop_the_other()
     assert_eq!((ran.code, ran.out), (1, format!("released {id}\n")));
     let refused = format!(
         "error: {completed}: the record is completed; only unknown and deferred records can be \
-         settled by hand\n"
+         settled by hand, and one at work once its lease has ended\n"
     );
     // What an operator did is logged, too.
     assert!(ran.err.starts_with(&refused), "{}", ran.err);

@@ -11,7 +11,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use http::header::{CONTENT_LENGTH, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use http::{Response, Version};
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
@@ -95,6 +95,7 @@ impl UpstreamBody {
         let headers = response.headers_mut();
         let chunked = headers.contains_key(TRANSFER_ENCODING);
         let ambiguous = chunked && headers.remove(CONTENT_LENGTH).is_some();
+        say_length_once(headers);
         // An HTTP/1.0 peer gets each request on a new connection: on one it has answered, a body of
         // unknown length could not be framed.
         let may_rest = response.version() == Version::HTTP_11 && !ambiguous;
@@ -166,6 +167,26 @@ impl UpstreamBody {
             false => BodyError::Idle,
         })
     }
+}
+
+/// A length that was said more than once, on lines or in a list, goes on once. hyper has read it
+/// so, or refused the answer; where it did not have to read it (an answer to HEAD), lengths that
+/// differ say nothing (RFC 9110, 8.6).
+fn say_length_once(headers: &mut HeaderMap) {
+    let lines = headers.get_all(CONTENT_LENGTH).iter();
+    let mut said = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let Some(first) = said.next().map(<[u8]>::trim_ascii) else {
+        return;
+    };
+    let rest: Vec<&[u8]> = said.map(<[u8]>::trim_ascii).collect();
+    if rest.is_empty() {
+        return;
+    }
+    let same = rest.iter().all(|other| *other == first);
+    match HeaderValue::from_bytes(first).ok().filter(|_| same) {
+        Some(length) => headers.insert(CONTENT_LENGTH, length),
+        None => headers.remove(CONTENT_LENGTH),
+    };
 }
 
 impl Body for UpstreamBody {

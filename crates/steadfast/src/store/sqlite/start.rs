@@ -2,6 +2,7 @@
 //!
 //! Rule: a thread that cannot do its work fails the opening, not the first caller.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -34,7 +35,10 @@ pub(super) fn start(path: &Path, create: bool, wall: WallClock) -> Result<Sqlite
     let path = std::path::absolute(path)?;
     let conn = open::writer(&path, create, &wall)?;
     let last: i64 = conn.query_row("SELECT last_date FROM meta", [], |row| row.get(0))?;
+    let found = std::fs::metadata(&path)?;
     let shared = Arc::new(Shared {
+        place: path.clone(),
+        file: (found.dev(), found.ino()),
         wall,
         date: AtomicU64::new(u64::try_from(last).unwrap_or(0)),
         token: i64::from_le_bytes(clock::random()),

@@ -327,6 +327,7 @@ impl<'c> Writer<'c> {
 
 impl Engine for Writer<'_> {
     fn apply(&mut self, ops: &[Op]) -> Committed {
+        self.shared.stands()?;
         let fault = match self.transact(ops, false) {
             Ok(committed) => return committed,
             // One of them failed for its own sake: find out which, and let the others through.

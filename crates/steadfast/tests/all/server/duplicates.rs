@@ -106,6 +106,24 @@ async fn a_clock_that_ran_ahead_expires_nothing() {
     assert_eq!(world.script.effects(), 1);
 }
 
+// rule: a-clock-that-ran-ahead-before-the-start-expires-nothing
+#[tokio::test(start_paused = true)]
+async fn a_process_that_starts_on_a_store_whose_date_ran_ahead_expires_nothing() {
+    let world = World::new().await;
+    world.send(charge(50)).await;
+    world.jump(48 * 3600 * SECOND);
+    world.send(charge(50).under(OTHER_KEY)).await;
+    world.put_right();
+    let restarted = world.neighbour().await;
+    let swept = steadfast::server::sweep(&restarted.server).await.unwrap();
+    assert_eq!((swept.expiry_stopped, swept.expired), (true, 0));
+    assert_eq!(
+        restarted.send(charge(50)).await.told(),
+        (201, Some("true"), None)
+    );
+    assert_eq!(world.script.effects(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failed_connection_after_a_released_answer_leaves_the_key_free() {
     let world = World::new().await;

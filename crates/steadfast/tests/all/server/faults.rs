@@ -228,6 +228,10 @@ impl Store for Faulty {
         Box::pin(self.read(Act::Now, self.memory.now()))
     }
 
+    fn ahead(&self) -> StoreFuture<'_, Duration> {
+        self.memory.ahead()
+    }
+
     fn secrets(&self) -> StoreFuture<'_, Secrets> {
         match self.secrets.lock().unwrap().clone() {
             Some(secrets) => Box::pin(std::future::ready(Ok(secrets))),

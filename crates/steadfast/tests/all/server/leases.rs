@@ -151,6 +151,40 @@ async fn an_operator_s_release_stands_against_a_late_holder_and_the_next_execute
     assert_eq!(world.send(charge(50)).await.bytes(), b"{\"effect\":2}");
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_late_holder_is_not_told_that_nothing_was_sent_because_an_operator_released_it() {
+    let world = patient(World::new().await).await;
+    let (gate, first) = swept(&world, Turn::Answer(201)).await;
+    let (store, seen) = (world.store.memory(), world.row().await);
+    operate::release(store, &seen, "ops").await.unwrap();
+    gate.open();
+    assert_eq!(end(first).await.told(), (201, Some("false"), None));
+    assert_eq!(world.state().await, State::Released, "the operator's word");
+}
+
+// rule: an-overtaken-reservation-is-met-as-a-stranger
+#[tokio::test(start_paused = true)]
+async fn a_holder_whose_place_another_request_took_is_not_given_that_one_s_answer() {
+    let world = patient(World::new().await).await;
+    let connected = Gate::shut();
+    world
+        .script
+        .connecting(script::Before::Waits(connected.clone()));
+    let first = world.spawn(charge(50).within(3600 * SECOND));
+    world.script.prepared(1).await;
+    for _ in 0..200 {
+        world.store.fault(Act::Renew, Fault::Fails(unavailable()));
+    }
+    pass(31 * SECOND).await;
+    assert_eq!(sweep(&world.server).await.unwrap().recovered, 1);
+    assert_eq!(world.send(charge(60)).await.status, 201);
+    connected.open();
+    end(first)
+        .await
+        .is_problem(422, "key-reused", "none", false);
+    assert_eq!(world.script.effects(), 1);
+}
+
 // rule: an-uncertain-holder-sends-nothing
 #[tokio::test(start_paused = true)]
 async fn a_holder_that_could_not_renew_for_two_thirds_of_its_lease_sends_nothing() {

@@ -7,13 +7,13 @@ mod deadlines;
 mod doubted;
 mod duplicates;
 mod ends;
-mod faults;
+pub mod faults;
 mod leases;
 mod leaving;
 mod same;
-mod script;
+pub mod script;
 mod secrecy;
-mod seen;
+pub mod seen;
 mod streams;
 mod sweeping;
 mod tower_layer;
@@ -44,13 +44,13 @@ use faults::Faulty;
 use script::Script;
 use seen::Seen;
 
-const KEY: &str = "8e03978e-40d5-43dd-bc93-6894a57f9324";
-const OTHER_KEY: &str = "0f5c7c1e-66ac-4b35-9c7d-3f1c5d2b9a01";
+pub const KEY: &str = "8e03978e-40d5-43dd-bc93-6894a57f9324";
+pub const OTHER_KEY: &str = "0f5c7c1e-66ac-4b35-9c7d-3f1c5d2b9a01";
 
 /// Beyond everything that a test waits for; never what it asserts.
 const LONG: Duration = Duration::from_secs(7 * 24 * 3600);
 
-const SECOND: Duration = Duration::from_secs(1);
+pub const SECOND: Duration = Duration::from_secs(1);
 
 /// A server over a store in memory, its effect, and its clock.
 pub struct World {
@@ -124,6 +124,11 @@ impl World {
     pub fn jump(&self, ahead: Duration) {
         let ms = u64::try_from(ahead.as_millis()).unwrap();
         self.wall.ahead_ms.fetch_add(ms, Ordering::SeqCst);
+    }
+
+    /// Puts the store's clock right again.
+    pub fn put_right(&self) {
+        self.wall.ahead_ms.store(0, Ordering::SeqCst);
     }
 
     fn call(&self, ask: Ask) -> Call {
