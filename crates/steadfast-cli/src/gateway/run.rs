@@ -293,8 +293,8 @@ async fn sweep_on(server: Server) {
                 if swept.expiry_stopped && !stopped_before {
                     tracing::error!(
                         "expiry stands still: the store's clock has run ahead of this machine's \
-                         clocks; check the time: it goes on once the time has caught up, or after a \
-                         restart where the clock was put right"
+                         clocks; check the time: it goes on once the time has caught up, or after \
+                         a restart where the clock was put right"
                     );
                 }
                 stopped_before = swept.expiry_stopped;

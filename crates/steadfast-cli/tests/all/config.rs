@@ -286,8 +286,8 @@ const WRONG: &[(&str, &str)] = &[
     ),
     (
         "[[route]]\npath = \"/v1/{id}.json\"\nto = \"https://h\"",
-        "s.toml:2: error: route \"/v1/{id}.json\": path: a place is a whole segment, written `{name}` \
-         or `{*name}`; correct the path.\n\
+        "s.toml:2: error: route \"/v1/{id}.json\": path: a place is a whole segment, written \
+         `{name}` or `{*name}`; correct the path.\n\
          s.toml:3: error: route \"/v1/{id}.json\": to: an `https:` upstream is not yet supported; \
          write its `http:` address.",
     ),
