@@ -118,7 +118,7 @@ fn nominated(headers: &HeaderMap) -> Vec<HeaderName> {
 }
 
 /// Whether a field, by its name in lower case, ends at each hop or must not be dropped at one.
-pub(crate) fn is_of_hop_or_protected(name: &str) -> bool {
+pub fn is_of_hop_or_protected(name: &str) -> bool {
     HOP_BY_HOP.contains(&name) || PROTECTED.contains(&name)
 }
 

@@ -11,6 +11,8 @@ use std::fmt;
 use http::header::{AUTHORIZATION, COOKIE};
 use http::{HeaderMap, HeaderName};
 
+use crate::fields::is_of_hop_or_protected;
+
 /// How a route finds the principal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PrincipalRule {
@@ -32,7 +34,7 @@ pub enum RuleError {
     Unknown,
     /// A rule that this build does not act on.
     NotYetSupported,
-    /// Behind `header:` or `cookie:` stands no name.
+    /// Behind `header:` or `cookie:` stands no name, or one that means something else already.
     Name,
 }
 
@@ -44,10 +46,12 @@ impl PrincipalRule {
             None if text == "anonymous" => Ok(PrincipalRule::Anonymous),
             None if text == "tls" => Err(RuleError::NotYetSupported),
             Some(("jwt", _)) => Err(RuleError::NotYetSupported),
-            Some(("header", name)) => name
-                .parse()
-                .map(PrincipalRule::Header)
-                .map_err(|_| RuleError::Name),
+            Some(("header", name)) => match name.parse::<HeaderName>() {
+                // Such a field is gone, or is somebody else's, before a principal is looked for.
+                Ok(name) if is_of_hop_or_protected(name.as_str()) => Err(RuleError::Name),
+                Ok(name) => Ok(PrincipalRule::Header(name)),
+                Err(_) => Err(RuleError::Name),
+            },
             // A cookie's name is a token, as a field's name is (RFC 6265, 4.1.1).
             Some(("cookie", name)) if name.parse::<HeaderName>().is_ok() => {
                 Ok(PrincipalRule::Cookie(name.to_owned()))

@@ -10,7 +10,7 @@ use steadfast::clock;
 use steadfast::server::{operate, status};
 use steadfast::store::{Scan, Store, StoreError};
 use steadfast_core::key::{Key, Tenant};
-use steadfast_core::record::{OperationId, Owner, Record};
+use steadfast_core::record::{OperationId, Owner, Record, State};
 use steadfast_core::replay;
 use steadfast_core::time::WallTime;
 
@@ -193,7 +193,15 @@ fn release(
     let rows = runtime.block_on(async {
         if ids.is_empty() {
             let scan = scan_of(&args.filter, &*store).await?;
-            return matching(&*store, scan, args.filter.limit.unwrap_or(u32::MAX)).await;
+            let most = args.filter.limit.unwrap_or(u32::MAX);
+            let mut rows = matching(&*store, scan, most).await?;
+            // A filter means what can be released; everything else is settled or at work.
+            let lost = args.filter.expired_lease;
+            rows.retain(|row| match row.standing.state {
+                State::Unknown | State::Deferred => true,
+                _ => lost && row.is_held(),
+            });
+            return Ok::<_, Stop>(rows);
         }
         let mut rows = Vec::new();
         for id in ids {
@@ -313,6 +321,9 @@ async fn matching(store: &dyn Store, scan: Scan, most: u32) -> Result<Vec<Record
                 ..scan.clone()
             })
             .await?;
+        for why in page.unreadable {
+            tracing::error!(reason = %why, "a stored record cannot be read");
+        }
         rows.extend(page.rows);
         after = page.next;
         if after.is_none() {

@@ -124,6 +124,9 @@ impl Admin {
             self.narrow(&mut scan, &name, &value).await?;
         }
         let page = self.inner.server.store().scan(scan).await.map_err(failed)?;
+        for why in page.unreadable {
+            tracing::error!(reason = %why, "a stored record cannot be read");
+        }
         let rows: Vec<Value> = page.rows.iter().map(status::record).collect();
         Ok(json_response(StatusCode::OK, &Value::Array(rows)))
     }

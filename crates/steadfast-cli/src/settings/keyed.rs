@@ -6,6 +6,7 @@
 use std::ops::RangeInclusive;
 
 use http::{HeaderName, Method, StatusCode};
+use steadfast_core::fields::is_of_hop_or_protected;
 use steadfast_core::fingerprint::{BodyMode, FingerprintOptions};
 use steadfast_core::key::{ForwardAs, KeyRules, ScopeKind};
 use steadfast_core::policy::{Idempotency, InFlight, KeyMode, OnStoreFailure, OnUnknown, Statuses};
@@ -29,7 +30,9 @@ const MOST_WAITERS: u32 = 10_000;
 const SHORTEST_LEASE_MS: u64 = 100;
 
 /// Fields that frame a message, route it, prove a principal, or are steadfast's own.
-const TAKEN_FIELDS: [&str; 22] = [
+const TAKEN_FIELDS: [&str; 24] = [
+    "accept",
+    "accept-encoding",
     "authorization",
     "connection",
     "content-encoding",
@@ -150,7 +153,10 @@ fn header(value: &Value) -> Result<HeaderName, Wrong> {
     let field: HeaderName = name
         .parse()
         .map_err(|_| Wrong::invalid(format!("`{name}` is not the name of a field"), help))?;
-    if TAKEN_FIELDS.contains(&field.as_str()) {
+    let is_forwarding = field.as_str().starts_with("x-forwarded-");
+    let is_taken = TAKEN_FIELDS.contains(&field.as_str())
+        || field != Idempotency::default().header && is_of_hop_or_protected(field.as_str());
+    if is_taken || is_forwarding {
         let reason = format!("the field `{name}` already means something else");
         return Err(Wrong::invalid(reason, help));
     }

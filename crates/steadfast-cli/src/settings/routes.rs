@@ -206,7 +206,10 @@ fn principal(value: &Value) -> Result<PrincipalRule, Wrong> {
     let rule = text(value, "\"authorization\"")?;
     PrincipalRule::parse(rule).map_err(|error| match error {
         RuleError::Unknown => Wrong::invalid(format!("`{rule}` is not a rule"), help),
-        RuleError::Name => Wrong::invalid(format!("`{rule}` names no field or cookie"), help),
+        RuleError::Name => Wrong::invalid(
+            format!("`{rule}` names no field or cookie that could say it"),
+            help,
+        ),
         RuleError::NotYetSupported => {
             let reason = format!("`{rule}` is not yet supported");
             Wrong::new(Kind::NotYetSupported, reason, help)

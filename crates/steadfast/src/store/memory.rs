@@ -211,6 +211,7 @@ impl Table {
         Page {
             next: found.last().filter(|_| full).map(|(at, _)| Cursor(**at)),
             rows: found.into_iter().map(|(_, row)| row.clone()).collect(),
+            unreadable: Vec::new(),
         }
     }
 

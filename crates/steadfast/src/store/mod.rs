@@ -136,6 +136,8 @@ pub struct Page {
     pub rows: Vec<Record>,
     /// Where to go on, if there may be more.
     pub next: Option<Cursor>,
+    /// Rows of the page that are there and cannot be read: whose they are, and why.
+    pub unreadable: Vec<String>,
 }
 
 /// The secrets that a store keeps. Made when it is prepared.

@@ -162,11 +162,16 @@ impl Reader<'_> {
         let mut page = Page::default();
         let mut last = None;
         while let Some(row) = found.next().map_err(|e| store_error(&e))? {
-            let (row, n) = rows::read(row)?;
-            last = u64::try_from(n).ok();
-            page.rows.push(row);
+            last = u64::try_from(rows::number(row)?).ok();
+            // One spoilt row must not hide all others from whoever has to find it.
+            match rows::read(row) {
+                Ok((row, _)) => page.rows.push(row),
+                Err(StoreError::Unreadable(why)) => page.unreadable.push(why),
+                Err(error) => return Err(error),
+            }
         }
-        let full = page.rows.len() == usize::try_from(scan.limit).unwrap_or(usize::MAX);
+        let given = page.rows.len() + page.unreadable.len();
+        let full = given == usize::try_from(scan.limit).unwrap_or(usize::MAX);
         page.next = last.filter(|_| full).map(Cursor);
         Ok(page)
     }

@@ -130,10 +130,13 @@ pub(super) fn read(row: &Row<'_>) -> Result<(Record, i64), StoreError> {
     let columns = columns(row).map_err(|error| store_error(&error))?;
     let id = columns.id.to_vec();
     let record = codec::decode(columns).map_err(|why| unreadable(&id, &why.to_string()))?;
-    let n = row
-        .get(COLUMNS.len() + 2)
-        .map_err(|error| store_error(&error))?;
-    Ok((record, n))
+    Ok((record, number(row)?))
+}
+
+/// The `n` of a row of [`select`].
+pub(super) fn number(row: &Row<'_>) -> Result<i64, StoreError> {
+    row.get(COLUMNS.len() + 2)
+        .map_err(|error| store_error(&error))
 }
 
 /// The row under `scope`'s prefix belongs to another scope, or is not what a store writes.
