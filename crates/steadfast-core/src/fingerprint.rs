@@ -28,6 +28,7 @@ mod text;
 pub use options::{BodyMode, FingerprintOptions, JsonPointer, MAX_IGNORED, OptionsError};
 pub use text::TextError;
 
+pub(crate) use body::essence;
 use frame::{put_length, put_part};
 
 /// The version that new fingerprints have. Any change to what goes into a digest raises it, and
@@ -201,9 +202,7 @@ fn digest(
     for value in request.headers.get_all(header::CONTENT_TYPE) {
         put_part(
             &mut head,
-            body::essence(value.as_bytes())
-                .to_ascii_lowercase()
-                .as_slice(),
+            essence(value.as_bytes()).to_ascii_lowercase().as_slice(),
         );
     }
     for name in &CONDITIONS {

@@ -5,12 +5,13 @@
 //! Source: docs/keyed-requests.md, "What an attempt's end means" and "Duplicates".
 
 use bytes::Bytes;
-use http::header::HeaderName;
+use http::header::{self, HeaderName};
 use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::attempt::Answered;
 use crate::effect::Effect;
 use crate::fields::{replayable, strip_hop_of_answer, strip_ours_from_answer};
+use crate::fingerprint::essence;
 use crate::record::StoredAnswer;
 
 /// Says whether an answer is the executing one (`false`) or a stored or joined one (`true`).
@@ -80,29 +81,19 @@ fn through_intermediary(headers: &HeaderMap) -> bool {
 
 /// Whether a `Content-Type` says problem details, so that the driver reads their `type`.
 pub fn is_problem(headers: &HeaderMap) -> bool {
-    headers.get("content-type").is_some_and(|value| {
-        let essence = value
-            .as_bytes()
-            .split(|b| *b == b';')
-            .next()
-            .unwrap_or_default();
-        essence
-            .trim_ascii()
-            .eq_ignore_ascii_case(b"application/problem+json")
-    })
+    media_type(headers) == b"application/problem+json"
 }
 
 /// Whether the answer goes out as it comes, because it has no end that could be waited for.
 pub fn is_stream(headers: &HeaderMap) -> bool {
-    headers.get("content-type").is_some_and(|value| {
-        let essence = value
-            .as_bytes()
-            .split(|b| *b == b';')
-            .next()
-            .unwrap_or_default();
-        let essence = essence.trim_ascii().to_ascii_lowercase();
-        essence == b"text/event-stream" || essence.starts_with(b"application/grpc")
-    })
+    let media_type = media_type(headers);
+    media_type == b"text/event-stream" || media_type.starts_with(b"application/grpc")
+}
+
+/// The essence of `Content-Type`, in lower case; empty where there is none.
+fn media_type(headers: &HeaderMap) -> Vec<u8> {
+    let value = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    essence(value.unwrap_or_default()).to_ascii_lowercase()
 }
 
 /// What is kept of an answer for later callers.

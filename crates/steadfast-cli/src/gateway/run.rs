@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -165,7 +165,12 @@ pub async fn serve(
         ..limits
     };
     let operators = tokio::spawn({
-        let front = front(admin_service(admin.clone()), admin_limits);
+        let asked = admin.clone();
+        let answer = move |request, _| {
+            let admin = asked.clone();
+            async move { admin.answer(request).await }
+        };
+        let front = front(service(answer), admin_limits);
         let mut ends = admin_ends;
         async move {
             listen::serve(sockets.admin, front, async move {
@@ -186,7 +191,11 @@ pub async fn serve(
         let _ = begun.wait_for(|begun| *begun).await;
         server.drain(drain - (drain / 4).min(TELL)).await
     };
-    let callers = listen::serve(sockets.data, front(data_service(gateway), limits), stop);
+    let answer = move |request, peer| {
+        let gateway = gateway.clone();
+        async move { gateway.answer(request, peer).await }
+    };
+    let callers = listen::serve(sockets.data, front(service(answer), limits), stop);
     let (drained, stopped) = tokio::join!(callers, works);
     sweeper.abort();
     end_admin.send_replace(true);
@@ -231,10 +240,9 @@ fn refuse(violation: &Violation) -> Response<Bytes> {
     response
 }
 
-type Answering<F> = Result<F, Infallible>;
-
-fn data_service(
-    gateway: Gateway,
+/// What answers requests, as the service that the listener calls.
+fn service<F, A>(
+    answer: F,
 ) -> impl tower::Service<
     Request<RequestBody>,
     Response = Response<Body>,
@@ -243,44 +251,21 @@ fn data_service(
 > + Clone
 + Send
 + Unpin
-+ 'static {
++ 'static
+where
+    F: Fn(Request<Body>, IpAddr) -> A + Clone + Send + Unpin + 'static,
+    A: Future<Output = Response<Body>> + Send,
+{
     tower::service_fn(move |request: Request<RequestBody>| {
-        let gateway = gateway.clone();
-        async move {
-            let peer = peer(&request);
-            let answer: Answering<Response<Body>> =
-                Ok(gateway.answer(request.map(Body::new), peer).await);
-            answer
-        }
+        let peer = peer(&request);
+        let answer = answer(request.map(Body::new), peer);
+        async move { Ok::<_, Infallible>(answer.await) }
     })
 }
 
-fn admin_service(
-    admin: Admin,
-) -> impl tower::Service<
-    Request<RequestBody>,
-    Response = Response<Body>,
-    Error = Infallible,
-    Future: Send,
-> + Clone
-+ Send
-+ Unpin
-+ 'static {
-    tower::service_fn(move |request: Request<RequestBody>| {
-        let admin = admin.clone();
-        async move {
-            let answer: Answering<Response<Body>> = Ok(admin.answer(request.map(Body::new)).await);
-            answer
-        }
-    })
-}
-
-fn peer(request: &Request<RequestBody>) -> std::net::IpAddr {
+fn peer(request: &Request<RequestBody>) -> IpAddr {
     let peer = request.extensions().get::<Peer>();
-    peer.map_or(
-        std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED),
-        |peer| peer.0.ip(),
-    )
+    peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
 }
 
 /// Sweeps until it is stopped, and says what an operator has to know.

@@ -66,7 +66,7 @@ fn meaning(
 }
 
 /// The media type of a content type, without parameters and space, in the caller's case.
-pub(super) fn essence(content_type: &[u8]) -> &[u8] {
+pub(crate) fn essence(content_type: &[u8]) -> &[u8] {
     let end = content_type
         .iter()
         .position(|&b| b == b';')
