@@ -176,13 +176,13 @@ impl Server {
     }
 
     /// Waits until no keyed work is left, for `limit` at most; then stops what is left and writes
-    /// it down as unknown (reason `shutdown`). Gives the number of works that were stopped.
+    /// it down as unknown (reason `shutdown`). Gives the number of works that were stopped. Nothing
+    /// new begins from its beginning on; finished answers are still given.
     pub async fn drain(&self, limit: Duration) -> usize {
         let all = u32::try_from(self.inner.limits.tasks).unwrap_or(u32::MAX);
-        if clock::within(limit, self.inner.tasks.acquire_many(all))
-            .await
-            .is_ok()
-        {
+        if let Ok(Ok(places)) = clock::within(limit, self.inner.tasks.acquire_many(all)).await {
+            // Nobody would write down what began now and was still running when the process ends.
+            places.forget();
             return 0;
         }
         let left = self.inner.limits.tasks - self.inner.tasks.available_permits();

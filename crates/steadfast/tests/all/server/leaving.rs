@@ -140,3 +140,17 @@ async fn during_a_drain_finished_answers_are_still_given_and_nothing_new_begins(
     assert_eq!(end(drain).await, 0);
     assert_eq!(end(busy).await.status, 201);
 }
+
+#[tokio::test(start_paused = true)]
+async fn after_a_drain_finished_answers_are_still_given_and_nothing_new_begins() {
+    let world = World::new().await;
+    world.send(charge(50)).await;
+    assert_eq!(world.server.drain(SECOND).await, 0);
+    assert_eq!(
+        world.send(charge(50)).await.told(),
+        (201, Some("true"), None)
+    );
+    let new = world.send(charge(50).under(OTHER_KEY)).await;
+    new.is_problem(503, "overloaded", "none", true);
+    assert_eq!(world.script.effects(), 1);
+}
