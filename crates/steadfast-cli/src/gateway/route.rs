@@ -190,7 +190,7 @@ pub enum PathError {
     DotSegment,
     /// A `%` without two hexadecimal digits: servers differ in what they take it for.
     Escape,
-    /// Servers that merge slashes, or cut parameters off segments, read a path of another route.
+    /// Some servers read a path of an earlier route.
     TwoReadings,
 }
 
@@ -206,8 +206,8 @@ impl fmt::Display for PathError {
                 "The path has a `%` without two hexadecimal digits; send a literal one as `%25`."
             }
             PathError::TwoReadings => {
-                "The path has an empty segment or a `;`, and would be another route's to a server \
-                 that leaves them out; send the path that is meant."
+                "The path has an empty segment, a `;` or an encoded slash, and would be another \
+                 route's to a server that reads them otherwise; send the path that is meant."
             }
         })
     }
@@ -229,21 +229,46 @@ impl RequestPath {
         Ok(RequestPath { segments })
     }
 
-    /// The path as a server reads it that merges slashes (nginx does) and cuts parameters off
-    /// segments (Tomcat does); `None` where that is the same.
-    pub fn other_reading(&self) -> Option<RequestPath> {
-        let last = self.segments.len() - 1;
-        let bare = |segment: &String| {
-            let plain = segment.replace("%3B", ";");
-            plain.split(';').next().unwrap_or_default().to_owned()
+    /// The path as other servers read it: some merge slashes (nginx), some cut parameters off
+    /// segments (Tomcat), some decode a slash before they route (WSGI). Each alone, and all
+    /// together; none where all read the same.
+    pub fn other_readings(&self) -> Vec<RequestPath> {
+        let merged = |path: &RequestPath| {
+            let last = path.segments.len() - 1;
+            let kept = path.segments.iter().enumerate();
+            let kept = kept.filter(|(at, segment)| *at == last || !segment.is_empty());
+            RequestPath {
+                segments: kept.map(|(_, segment)| segment.clone()).collect(),
+            }
         };
-        let kept =
-            |(at, segment): (usize, String)| (at == last || !segment.is_empty()).then_some(segment);
-        let segments = self.segments.iter().map(bare).enumerate();
-        let other = RequestPath {
-            segments: segments.filter_map(kept).collect(),
+        let cut = |path: &RequestPath| {
+            let bare = |segment: &String| {
+                let plain = segment.replace("%3B", ";");
+                plain.split(';').next().unwrap_or_default().to_owned()
+            };
+            RequestPath {
+                segments: path.segments.iter().map(bare).collect(),
+            }
         };
-        (other != *self).then_some(other)
+        let decoded = |path: &RequestPath| {
+            let slashed = |segment: &String| {
+                let plain = segment
+                    .replace("%2F", "/")
+                    .replace("%5C", "/")
+                    .replace('\\', "/");
+                plain.split('/').map(str::to_owned).collect::<Vec<_>>()
+            };
+            RequestPath {
+                segments: path.segments.iter().flat_map(slashed).collect(),
+            }
+        };
+        let all = [
+            merged(self),
+            cut(self),
+            decoded(self),
+            merged(&cut(&decoded(self))),
+        ];
+        all.into_iter().filter(|other| other != self).collect()
     }
 
     /// Whether the first segment is `name`, in whatever spelling.

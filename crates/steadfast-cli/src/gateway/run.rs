@@ -160,27 +160,10 @@ pub async fn serve(
         ..Limits::default()
     };
     let (end_admin, admin_ends) = watch::channel(false);
-    let admin_limits = Limits {
-        drain: Duration::from_secs(1),
-        ..limits
-    };
-    let operators = tokio::spawn({
-        let asked = admin.clone();
-        let answer = move |request, _| {
-            let admin = asked.clone();
-            async move { admin.answer(request).await }
-        };
-        let front = front(service(answer), admin_limits);
-        let mut ends = admin_ends;
-        async move {
-            listen::serve(sockets.admin, front, async move {
-                let _ = ends.wait_for(|ended| *ended).await;
-            })
-            .await
-        }
-    });
+    let operators = tokio::spawn(operators(sockets.admin, admin.clone(), admin_ends));
     let drain = settings.top.drain;
     let (begin, mut begun) = watch::channel(false);
+    let (leave, mut left) = watch::channel(false);
     let stop = async move {
         stop.await;
         admin.drain();
@@ -189,13 +172,21 @@ pub async fn serve(
     // Works are stopped a little before connections are cut, so that their callers are still told.
     let works = async {
         let _ = begun.wait_for(|begun| *begun).await;
-        server.drain(drain - (drain / 4).min(TELL)).await
+        let (from, limit) = (clock::mono_now(), drain - (drain / 4).min(TELL));
+        // A request that is on its way in may still become work, as long as there is time.
+        let _ = clock::within(limit, left.wait_for(|left| *left)).await;
+        let spent = clock::mono_now().since(from);
+        server.drain(limit.saturating_sub(spent)).await
     };
     let answer = move |request, peer| {
         let gateway = gateway.clone();
         async move { gateway.answer(request, peer).await }
     };
-    let callers = listen::serve(sockets.data, front(service(answer), limits), stop);
+    let callers = async {
+        let drained = listen::serve(sockets.data, front(service(answer), limits), stop).await;
+        leave.send_replace(true);
+        drained
+    };
     let (drained, stopped) = tokio::join!(callers, works);
     sweeper.abort();
     end_admin.send_replace(true);
@@ -204,6 +195,22 @@ pub async fn serve(
         cut: drained.cut,
         stopped,
     }
+}
+
+/// Serves the admin address until it is told to end: last of all, so that a drain can be watched.
+async fn operators(listener: TcpListener, admin: Admin, mut ends: watch::Receiver<bool>) {
+    let answer = move |request, _| {
+        let admin = admin.clone();
+        async move { admin.answer(request).await }
+    };
+    let limits = Limits {
+        drain: Duration::from_secs(1),
+        ..Limits::default()
+    };
+    let ended = async move {
+        let _ = ends.wait_for(|ended| *ended).await;
+    };
+    listen::serve(listener, front(service(answer), limits), ended).await;
 }
 
 /// The configured fingerprint secret, which the store has to know: a record made with one that it

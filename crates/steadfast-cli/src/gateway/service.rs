@@ -175,12 +175,12 @@ impl Gateway {
             first_match(all, path, method)
         };
         let found = first(path);
-        // A request must not slip past its route's rules by a spelling that the upstream reads as
-        // that route's path all the same.
-        if path
-            .other_reading()
-            .is_some_and(|other| first(&other) != found)
-        {
+        // A request must not slip past an earlier route's rules by a spelling that the upstream
+        // reads as that route's path all the same.
+        let earlier = |other: &RequestPath| {
+            first(other).is_some_and(|at| found.is_none_or(|found| at < found))
+        };
+        if path.other_readings().iter().any(earlier) {
             return Err(bad_path(PathError::TwoReadings));
         }
         found.map(|at| &routes[at]).ok_or_else(|| {
@@ -246,6 +246,9 @@ impl Gateway {
             return Err(Problem::new(Slug::StoreUnavailable, detail));
         };
         let row = row.ok_or_else(not_found)?;
+        if self.inner.server.is_gone(&row).await {
+            return Err(not_found());
+        }
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let asks = self
             .principal(&rule, &parts.headers, self.inner.trusted.trusts(peer))

@@ -95,7 +95,9 @@ pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim
         // It takes no writes, but may still know: a finished answer is not hidden by that.
         Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_))) => match look(server, asked).await {
             Looked::Met(reply) => Claim::Meets(reply),
-            Looked::Nothing | Looked::NoStore => Claim::NoStore,
+            Looked::Nothing => Claim::NoStore,
+            // A row may stand that could not be dealt with: it is not passed by.
+            Looked::NoStore => Claim::Meets(Reply::problem(&asked.store_unavailable())),
         },
         Ok(Err(StoreError::Closed)) => Claim::NoStore,
         // Not a store that is away: a record is there, and whoever cannot read it must not execute.

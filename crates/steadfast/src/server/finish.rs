@@ -69,6 +69,9 @@ impl<E: Execute> Work<E> {
                 Rest::Came => {}
                 Rest::Gone => return self.give(own),
                 Rest::Stopped => {
+                    if let Ok(End::Written) = self.held.settle(ended).await {
+                        return self.give(own);
+                    }
                     let problem = Reply::problem(&reply::in_progress(id));
                     return self.teller.tell(problem);
                 }

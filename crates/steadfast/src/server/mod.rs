@@ -193,6 +193,15 @@ impl Server {
         left
     }
 
+    /// The record is past its expiry, so that it counts as absent, swept or not. A store that does
+    /// not tell its date ends nothing.
+    pub async fn is_gone(&self, row: &Record) -> bool {
+        let Ok(now) = self.store().now().await else {
+            return false;
+        };
+        self.inner.trust.allows_expiry(now, clock::mono_now()) && row.is_expired(now)
+    }
+
     /// The process ends: nothing is sent any more.
     fn is_stopping(&self) -> bool {
         *self.inner.stop.borrow()

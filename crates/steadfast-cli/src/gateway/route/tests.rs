@@ -61,10 +61,17 @@ fn a_path_that_others_read_in_another_way_says_how() {
         ("/v1//charges/", Some("/v1/charges/")),
         ("/v1/charges;x", Some("/v1/charges")),
         ("/v1;a=b/charges%3Bx", Some("/v1/charges")),
+        ("/v1%2Fcharges", Some("/v1/charges")),
+        ("/v1%5ccharges", Some("/v1/charges")),
+        ("//v1%2Fcharges;x", Some("/v1/charges")),
     ];
     for (sent, other) in table {
-        assert_eq!(path(sent).other_reading(), other.map(path), "{sent}");
+        let found = path(sent).other_readings();
+        assert_eq!(found.last().cloned(), other.map(path), "{sent}");
     }
+    // Each alone as well: a server may do one and not the other.
+    let both = path("//v1/a;x").other_readings();
+    assert!(both.contains(&path("/v1/a;x")) && both.contains(&path("//v1/a")));
 }
 
 #[test]
