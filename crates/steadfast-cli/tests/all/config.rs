@@ -41,6 +41,17 @@ const ROUTE: &str = "[[route]]\npath = \"/{*rest}\"\nto = \"http://h\"\n";
 /// A file, and what is said of it. `%` at a line's beginning stands for the route's lines.
 const WRONG: &[(&str, &str)] = &[
     (
+        "listen = \"127.0.0.1:3000\"\n[[route]]\npath = \"/x\"\n\
+         to = \"http://localhost:3000\"",
+        "s.toml:4: error: route \"/x\": to: `127.0.0.1:3000` is where this gateway itself \
+         listens; name the service behind it, or another address to listen on.",
+    ),
+    (
+        "[[route]]\npath = \"/orders/:id\"\nto = \"http://h\"",
+        "s.toml:2: error: route \"/orders/:id\": path: a place is a whole segment, written \
+         `{name}` or `{*name}`; correct the path.",
+    ),
+    (
         "lisen = \"127.0.0.1:8080\"\n%",
         "s.toml:1: error: lisen: `lisen` is not a setting; did you mean `listen`? Correct the \
          name.",

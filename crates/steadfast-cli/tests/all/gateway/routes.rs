@@ -87,6 +87,75 @@ async fn a_path_that_walks_is_refused_in_every_disguise() {
     }
 }
 
+// rule: no-spelling-slips-past-an-earlier-route
+#[tokio::test]
+async fn a_path_that_some_server_reads_as_an_earlier_route_s_is_refused() {
+    let upstream = Upstream::charging().await;
+    let text = [
+        TOP.to_owned(),
+        route(
+            "/v1/charges",
+            "idempotency = { mode = \"required\" }",
+            &upstream,
+        ),
+        route("/{*rest}", "", &upstream),
+    ]
+    .concat();
+    let gateway = Gateway::start(&text).await;
+    for path in [
+        "//v1/charges",
+        "/v1//charges",
+        "/v1/charges;x",
+        "/v1%2Fcharges",
+        "/v1%zz",
+    ] {
+        gateway
+            .send(&call("POST", path))
+            .await
+            .is_problem(400, "bad-request", "none");
+    }
+    assert_eq!(upstream.count(), 0);
+    for path in ["/v2//x", "/v2;x", "/v2/a%2Fb"] {
+        assert_eq!(
+            gateway.send(&call("POST", path)).await.status,
+            201,
+            "{path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_known_method_in_lower_case_is_refused_and_others_are_not() {
+    let upstream = Upstream::charging().await;
+    let gateway = Gateway::to(upstream.addr).await;
+    for method in ["post", "Patch", "gEt"] {
+        gateway
+            .send(&call(method, "/v1/charges"))
+            .await
+            .is_problem(400, "bad-request", "none");
+    }
+    assert_eq!(upstream.count(), 0);
+    assert_eq!(
+        gateway.send(&call("purge", "/v1/charges")).await.status,
+        201
+    );
+}
+
+#[tokio::test]
+async fn an_attempt_with_less_than_the_least_left_is_not_started() {
+    let upstream = Upstream::charging().await;
+    let text = config(upstream.addr, "timeouts = { min_attempt = \"10s\" }");
+    let gateway = Gateway::start(&text).await;
+    for asked in [call("POST", "/v1/charges"), keyed_charge()] {
+        gateway
+            .send(&asked.with("Request-Timeout-Ms", "9000"))
+            .await
+            .is_problem(504, "deadline-exceeded", "none");
+    }
+    assert_eq!(upstream.count(), 0);
+    assert_eq!(gateway.send(&keyed_charge()).await.status, 201);
+}
+
 // rule: the-gateway-s-own-paths-are-never-passed-on
 #[tokio::test]
 async fn the_gateway_s_own_paths_are_never_passed_on() {

@@ -33,6 +33,40 @@ async fn a_result_that_the_store_fails_to_take_reaches_the_caller_and_is_written
     }
 }
 
+// rule: a-store-that-takes-no-writes-hides-no-finished-answer
+#[tokio::test(start_paused = true)]
+async fn a_store_that_takes_no_writes_gives_finished_answers_and_refuses_new_work() {
+    let world = World::new().await;
+    world.send(charge(50)).await;
+    let full = || Fault::Fails(StoreError::Full("as asked".to_owned()));
+    world.store.fault(Act::Insert, full());
+    assert_eq!(
+        world.send(charge(50)).await.told(),
+        (201, Some("true"), None)
+    );
+    world.store.fault(Act::Insert, full());
+    let refused = world.send(charge(50).under(OTHER_KEY)).await;
+    refused.is_problem(503, "store-unavailable", "none", true);
+    assert_eq!(world.script.effects(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn under_pass_a_row_that_cannot_be_dealt_with_is_not_passed_by() {
+    let world = World::with(|rules| {
+        rules.on_store_failure = steadfast::core::policy::OnStoreFailure::Pass;
+    })
+    .await;
+    world.send(charge(50)).await;
+    world.store.fault(
+        Act::Insert,
+        Fault::Fails(StoreError::Full("as asked".to_owned())),
+    );
+    world.store.fault(Act::Get, Fault::Fails(unavailable()));
+    let refused = world.send(charge(50)).await;
+    refused.is_problem(503, "store-unavailable", "none", true);
+    assert_eq!(world.script.effects(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_result_is_written_even_after_the_lease_has_ended() {
     let world = World::new().await;
