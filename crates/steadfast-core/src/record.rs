@@ -133,35 +133,88 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The name of an operation to people and in the status address: 128 random bits, as 32 hex digits.
+/// The name of an operation to people and in the status address: 128 random bits, behind the place
+/// under which a store finds it, as 48 hex digits.
+///
+/// The place is the beginning of the scope hash, so that a store needs no index of random ids beside
+/// that of scopes: each would cost a page of its own with every insert. It tells nothing, since
+/// scopes are hashed with a secret. Ids that were made before have none, and 32 digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct OperationId(u128);
+pub struct OperationId {
+    place: Option<[u8; PLACE]>,
+    bits: u128,
+}
+
+/// Bytes of a place: enough that a look-up by it meets one row.
+const PLACE: usize = 8;
 
 impl OperationId {
-    /// The id of these random bits.
+    /// The id of these random bits, of an operation under `scope`.
+    pub fn new(scope: &ScopeHash, bits: u128) -> OperationId {
+        let place = scope.as_bytes().first_chunk().copied();
+        OperationId { place, bits }
+    }
+
+    /// The id of these random bits, without a place.
     pub fn from_bits(bits: u128) -> OperationId {
-        OperationId(bits)
+        OperationId { place: None, bits }
     }
 
-    /// The bits.
+    /// The random bits.
     pub fn bits(self) -> u128 {
-        self.0
+        self.bits
     }
 
-    /// Reads 32 lower-case hex digits.
+    /// How the hash of its scope begins, where the id tells it.
+    pub fn place(&self) -> Option<&[u8]> {
+        self.place.as_ref().map(|place| &place[..])
+    }
+
+    /// The bytes that a store keeps: the place, if there is one, and the bits.
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PLACE + 16);
+        bytes.extend_from_slice(self.place().unwrap_or_default());
+        bytes.extend_from_slice(&self.bits.to_be_bytes());
+        bytes
+    }
+
+    /// Reads what [`OperationId::to_bytes`] wrote; `None` where it is something else.
+    pub fn from_bytes(bytes: &[u8]) -> Option<OperationId> {
+        let (place, bits) = bytes.split_last_chunk::<16>()?;
+        let place = match place {
+            [] => None,
+            place => Some(place.try_into().ok()?),
+        };
+        let bits = u128::from_be_bytes(*bits);
+        Some(OperationId { place, bits })
+    }
+
+    /// Reads 48 or 32 lower-case hex digits.
     pub fn parse(text: &str) -> Option<OperationId> {
         let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        let sound = text.len() == 32 && text.bytes().all(hex);
-        sound
-            .then(|| u128::from_str_radix(text, 16).ok())
-            .flatten()
-            .map(OperationId)
+        if !text.bytes().all(hex) {
+            return None;
+        }
+        let (place, bits) = match text.len() {
+            32 => (None, text),
+            48 => text.split_at_checked(16).map(|(p, b)| (Some(p), b))?,
+            _ => return None,
+        };
+        let place = match place {
+            Some(place) => Some(u64::from_str_radix(place, 16).ok()?.to_be_bytes()),
+            None => None,
+        };
+        let bits = u128::from_str_radix(bits, 16).ok()?;
+        Some(OperationId { place, bits })
     }
 }
 
 impl fmt::Display for OperationId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:032x}", self.0)
+        if let Some(place) = self.place {
+            write!(f, "{:016x}", u64::from_be_bytes(place))?;
+        }
+        write!(f, "{:032x}", self.bits)
     }
 }
 

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use steadfast_core::time::{Draw, MonoTime, WallTime};
 
 /// The instant now, on the process's monotonic clock (tokio's, so that a test may pause it).
@@ -89,11 +90,14 @@ pub async fn sleep(length: Duration) {
 pub struct Elapsed;
 
 /// Waits for `future`, for `length` at most. A future that is ready is taken even at length zero.
+///
+/// Not an `async fn`, which would hold the future twice: as its argument and while it waits for it.
 #[expect(clippy::disallowed_methods, reason = "the one owner of timers")]
-pub async fn within<F: Future>(length: Duration, future: F) -> Result<F::Output, Elapsed> {
-    tokio::time::timeout(length, future)
-        .await
-        .map_err(|_| Elapsed)
+pub fn within<F: Future>(
+    length: Duration,
+    future: F,
+) -> impl Future<Output = Result<F::Output, Elapsed>> {
+    tokio::time::timeout(length, future).map(|ended| ended.map_err(|_| Elapsed))
 }
 
 /// `N` random bytes from the operating system.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use steadfast::body::Body;
 use steadfast::clock;
@@ -265,8 +266,7 @@ where
 {
     tower::service_fn(move |request: Request<RequestBody>| {
         let peer = peer(&request);
-        let answer = answer(request.map(Body::new), peer);
-        async move { Ok::<_, Infallible>(answer.await) }
+        answer(request.map(Body::new), peer).map(Ok::<_, Infallible>)
     })
 }
 

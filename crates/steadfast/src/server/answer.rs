@@ -1,5 +1,6 @@
 //! The answer of an attempt, or that there is none: collected, kept, passed on, judged.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -74,17 +75,18 @@ impl<E: Execute> Work<E> {
         let limit = self.asked.policy.response_limit;
         let announced = body.size_hint().lower() > limit as u64;
         if announced || replay::is_stream(&head.headers) {
-            return self.stream(head, Bytes::new(), body, deadline).await;
+            return Box::pin(self.stream(head, Bytes::new(), body, deadline)).await;
         }
         let mut collected = BytesMut::new();
         loop {
-            match bounded(&self.server, deadline, next_chunk(&mut body)).await {
+            match bounded(&self.server, deadline, pin!(next_chunk(&mut body))).await {
                 Ok(Some(chunk)) => collected.extend_from_slice(&chunk),
                 Ok(None) => break,
                 Err(failed) => return self.failed(failed).await,
             }
             if collected.len() > limit {
-                return self.stream(head, collected.freeze(), body, deadline).await;
+                let prefix = collected.freeze();
+                return Box::pin(self.stream(head, prefix, body, deadline)).await;
             }
         }
         self.whole(head, collected.freeze()).await;
@@ -119,13 +121,16 @@ impl<E: Execute> Work<E> {
         loop {
             if let Some(data) = chunk.take() {
                 // A caller that left does not stop the upstream's answer from reaching its end.
-                let send = async { Ok(chunks.send(data).await) };
-                if let Err(failed) = bounded(&self.server, deadline, send).await {
+                let sent = {
+                    let send = pin!(async { Ok(chunks.send(data).await) });
+                    bounded(&self.server, deadline, send).await
+                };
+                if let Err(failed) = sent {
                     drop(chunks);
                     return self.cut(failed).await;
                 }
             }
-            match bounded(&self.server, deadline, next_chunk(&mut body)).await {
+            match bounded(&self.server, deadline, pin!(next_chunk(&mut body))).await {
                 Ok(Some(data)) => chunk = Some(data),
                 Ok(None) => break,
                 Err(failed) => {

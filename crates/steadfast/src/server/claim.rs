@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use steadfast_core::record::{self, Admission, Guard, OperationId, Record, Request, Start};
 use steadfast_core::time::MonoTime;
-use tokio::sync::oneshot;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::caller::{Gate, Reply};
 use super::execute::Execute;
@@ -34,23 +34,35 @@ pub(super) async fn start<E: Execute>(server: &Server, asked: Arc<Asked>, execut
         return Reply::problem(&reply::too_late());
     }
     let Ok(permit) = Arc::clone(&server.inner.tasks).try_acquire_owned() else {
-        return Reply::problem(&match look(server, &asked).await {
+        return Reply::problem(&match Box::pin(look(server, &asked)).await {
             Looked::Met(reply) => return reply,
             Looked::Nothing => reply::overloaded(),
             Looked::NoStore => asked.store_unavailable(),
         });
     };
     let gate = Arc::new(Gate::default());
-    let (answer, answered) = oneshot::channel();
-    let task = work::run(server.clone(), asked, execute, Arc::clone(&gate), answer);
-    tokio::spawn(async move {
-        let _permit = permit;
-        task.await;
-    });
+    let answered = begin(server, asked, execute, &gate, permit);
     match clock::within(left, answered).await {
         Ok(Ok(reply)) => reply,
         Ok(Err(_)) | Err(clock::Elapsed) => Reply::problem(&gate.leave().problem()),
     }
+}
+
+/// The task. Begun outside of the caller's future, which would carry the task's own room with it.
+fn begin<E: Execute>(
+    server: &Server,
+    asked: Arc<Asked>,
+    execute: E,
+    gate: &Arc<Gate>,
+    permit: OwnedSemaphorePermit,
+) -> oneshot::Receiver<Reply> {
+    let (answer, answered) = oneshot::channel();
+    let (server, gate) = (server.clone(), Arc::clone(gate));
+    tokio::spawn(async move {
+        let _permit = permit;
+        work::run(server, asked, execute, gate, answer).await;
+    });
+    answered
 }
 
 /// What stands where nothing new may start.
@@ -65,7 +77,7 @@ pub(super) enum Looked {
 
 /// What `asked` meets where nothing new may start: a finished answer is not hidden by that.
 pub(super) async fn look(server: &Server, asked: &Asked) -> Looked {
-    let request = asked.request(server.owner(), OperationId::from_bits(clock::random_bits()));
+    let request = asked.request(server.owner(), OperationId::new(&asked.scope, clock::random_bits()));
     let looks = async {
         for _ in 0..ROUNDS_MAX {
             let Some(row) = server.store().get(asked.scope).await? else {
@@ -87,18 +99,20 @@ pub(super) async fn look(server: &Server, asked: &Asked) -> Looked {
 /// Claims the record of `asked`, within the route's `store_timeout`.
 pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim {
     let owner = server.owner();
-    let id = OperationId::from_bits(clock::random_bits());
+    let id = OperationId::new(&asked.scope, clock::random_bits());
     let request = asked.request(owner, id);
     let limit = asked.policy.idempotency.store_timeout;
     match clock::within(limit, rounds(server, asked, &request, start)).await {
         Ok(Ok(claim)) => claim,
         // It takes no writes, but may still know: a finished answer is not hidden by that.
-        Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_))) => match look(server, asked).await {
-            Looked::Met(reply) => Claim::Meets(reply),
-            Looked::Nothing => Claim::NoStore,
-            // A row may stand that could not be dealt with: it is not passed by.
-            Looked::NoStore => Claim::Meets(Reply::problem(&asked.store_unavailable())),
-        },
+        Ok(Err(StoreError::Full(_) | StoreError::ReadOnly(_))) => {
+            match Box::pin(look(server, asked)).await {
+                Looked::Met(reply) => Claim::Meets(reply),
+                Looked::Nothing => Claim::NoStore,
+                // A row may stand that could not be dealt with: it is not passed by.
+                Looked::NoStore => Claim::Meets(Reply::problem(&asked.store_unavailable())),
+            }
+        }
         Ok(Err(StoreError::Closed)) => Claim::NoStore,
         // Not a store that is away: a record is there, and whoever cannot read it must not execute.
         Ok(Err(StoreError::Unreadable(why))) => {

@@ -43,10 +43,11 @@ impl<E: Execute> Work<E> {
         }
         match self.held.settle(ended).await {
             Ok(End::Written | End::Lost(None)) => self.give(own),
-            Ok(End::Lost(Some(row))) => self.overtaken(*row, ended, own).await,
+            // Both are rare, and boxed so that every work need not carry the room for them.
+            Ok(End::Lost(Some(row))) => Box::pin(self.overtaken(*row, ended, own)).await,
             Err(_) => {
                 self.give(own);
-                self.settle_later(ended).await;
+                Box::pin(self.settle_later(ended)).await;
             }
         }
     }

@@ -168,7 +168,8 @@ impl Server {
                 caller::Reply::InFlight(row) => row,
             };
             let waited = clock::mono_now().since(started);
-            match wait::duplicate(self, &asked, &met, waited, waits).await {
+            let waiting = Box::pin(wait::duplicate(self, &asked, &met, waited, waits));
+            match waiting.await {
                 wait::Waited::Answer(response) => return *response,
                 wait::Waited::AskAgain => waits += 1,
             }

@@ -1,6 +1,7 @@
 //! A keyed request whose store gave no answer (I12): refused, or sent on unprotected where the
 //! operator chose so. Nothing is recorded of it.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use http::Response;
@@ -27,10 +28,13 @@ pub(super) async fn without_store<E: Execute>(
     }
     let ready = match ready {
         Some(ready) => ready,
-        None => match bounded(server, asked.deadline, execute.prepare(asked.deadline)).await {
-            Ok(ready) => ready,
-            Err(_) => return Reply::problem(&reply::unreachable(None)),
-        },
+        None => {
+            let prepare = pin!(execute.prepare(asked.deadline));
+            match bounded(server, asked.deadline, prepare).await {
+                Ok(ready) => ready,
+                Err(_) => return Reply::problem(&reply::unreachable(None)),
+            }
+        }
     };
     if server.is_stopping() {
         return Reply::problem(&reply::stopping());
@@ -41,7 +45,7 @@ pub(super) async fn without_store<E: Execute>(
     tracing::warn!(operation = %asked.operation, "sent on unprotected: the store gave no answer");
     let deadline = Deadline::after(clock::mono_now(), asked.policy.deadline);
     let sent = request(asked, None, deadline);
-    let run = async { execute.run(ready, sent, deadline).await };
+    let run = pin!(async { execute.run(ready, sent, deadline).await });
     match bounded(server, deadline, run).await {
         Ok(Executed { response, .. }) => {
             let (mut parts, body) = response.into_parts();

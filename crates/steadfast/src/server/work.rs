@@ -1,6 +1,7 @@
 //! The work itself, on a task that outlives its caller: prepare, mark, send.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(super) async fn run<E: Execute>(
         Claim::Own(row, since) => (*row, since),
         Claim::Meets(reply) => return teller.tell(reply),
         Claim::NoStore => {
-            let reply = without_store(&server, &asked, execute, ready, &gate).await;
+            let reply = Box::pin(without_store(&server, &asked, execute, ready, &gate)).await;
             return teller.tell(reply);
         }
     };
@@ -86,10 +87,12 @@ pub(super) fn request(asked: &Asked, fence: Option<u64>, deadline: Deadline) -> 
 
 /// Runs `step` inside `deadline`, and no longer than the process may still work. A panic in it ends
 /// the attempt and not the task, which still has to write down what it means.
+///
+/// Takes the step pinned: moved in here, it would be held once more by each future around it.
 pub(super) async fn bounded<T>(
     server: &Server,
     deadline: Deadline,
-    step: impl Future<Output = Result<T, Failed>>,
+    step: Pin<&mut impl Future<Output = Result<T, Failed>>>,
 ) -> Result<T, Failed> {
     let failed = |failure, detail: &str| {
         let detail = detail.to_owned();
@@ -136,8 +139,11 @@ impl<E: Execute> Work<E> {
         }
         let deadline = Deadline::after(clock::mono_now(), self.asked.policy.deadline);
         let sent = request(&self.asked, Some(self.held.hold.fence), deadline);
-        let run = async { self.execute.run(ready, sent, deadline).await };
-        match bounded(&self.server, deadline, run).await {
+        let ended = {
+            let run = pin!(async { self.execute.run(ready, sent, deadline).await });
+            bounded(&self.server, deadline, run).await
+        };
+        match ended {
             Ok(executed) => self.answered(executed, deadline).await,
             Err(failed) => self.failed(failed).await,
         }
@@ -156,8 +162,12 @@ impl<E: Execute> Work<E> {
             return ready;
         }
         let deadline = self.asked.deadline;
-        let prepare = async { self.execute.prepare(deadline).await };
-        let ready = match bounded(&self.server, deadline, prepare).await {
+        let prepared = {
+            // Boxed: with a connection at hand, which is the rule, there is nothing to prepare.
+            let mut prepare = Box::pin(async { self.execute.prepare(deadline).await });
+            bounded(&self.server, deadline, prepare.as_mut()).await
+        };
+        let ready = match prepared {
             Ok(ready) => ready,
             Err(failed) => {
                 self.not_ready(failed).await;

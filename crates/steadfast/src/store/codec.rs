@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::StatusCode;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use steadfast_core::effect::Effect;
 use steadfast_core::fingerprint::{Fingerprint, FingerprintSecret};
 use steadfast_core::key::{Key, Operation, ScopeHash, ScopeSecret, Tenant};
@@ -87,7 +87,7 @@ pub(crate) fn encode(record: &Record) -> Columns<'_> {
     let before = record.before.as_deref();
     Columns {
         scope: Cow::Borrowed(scope_bytes(&record.scope)),
-        id: Cow::Owned(record.id.bits().to_be_bytes().to_vec()),
+        id: Cow::Owned(record.id.to_bytes()),
         tenant: Cow::Borrowed(tenant_text(&record.tenant)),
         principal_rule: Cow::Borrowed(&record.principal_rule),
         operation: Cow::Owned(record.operation.to_string()),
@@ -253,8 +253,7 @@ pub(crate) fn scope(bytes: &[u8]) -> Option<ScopeHash> {
 
 /// The id of stored bytes.
 pub(crate) fn id(bytes: &[u8]) -> Option<OperationId> {
-    let bits = u128::from_be_bytes(bytes.try_into().ok()?);
-    Some(OperationId::from_bits(bits))
+    OperationId::from_bytes(bytes)
 }
 
 /// The text of a principal's hash.

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::task::Poll;
+use std::task::{Context, Poll, ready};
 
 use http::header::{CONNECTION, HeaderValue};
 use http::{Request, Response};
@@ -76,9 +76,6 @@ struct Answering<S> {
     exchange: Arc<Exchange>,
 }
 
-type Answered<B> =
-    Pin<Box<dyn Future<Output = Result<Response<AnswerBody<B>>, Infallible>> + Send>>;
-
 impl<S: Handler> hyper::service::Service<Request<Incoming>> for Answering<S> {
     type Response = Response<AnswerBody<S::Answer>>;
     type Error = Infallible;
@@ -90,37 +87,49 @@ impl<S: Handler> hyper::service::Service<Request<Incoming>> for Answering<S> {
         let exchange = Arc::clone(&self.exchange);
         let mut request = request.map(|body| RequestBody::new(body, exchange));
         request.extensions_mut().insert(Peer(self.peer));
-        Box::pin(answer(
-            self.service.clone().handle(request),
-            turn,
-            Arc::clone(&self.refuse),
-        ))
+        Answered {
+            service: Box::pin(self.service.clone().handle(request)),
+            turn: Some(turn),
+            refuse: Arc::clone(&self.refuse),
+        }
     }
 }
 
 /// Waits for the service's answer, and gives the refusal in its place as soon as there is one. The
 /// service is first called by the first poll, so that a refused head never reaches it.
-async fn answer<B>(
-    service: impl Future<Output = Response<B>>,
-    turn: Turn,
+///
+/// Written by hand: an `async fn` would hold the service's future twice over.
+struct Answered<B> {
+    service: Pin<Box<dyn Future<Output = Response<B>> + Send>>,
+    /// Taken by the answer.
+    turn: Option<Turn>,
     refuse: Refuse,
-) -> Result<Response<AnswerBody<B>>, Infallible> {
-    let mut service = pin!(service);
-    let answered = poll_fn(|cx| match turn.refusal() {
-        Some(violation) => Poll::Ready(Err(violation)),
-        None => service.as_mut().poll(cx).map(Ok),
-    })
-    .await;
-    // hyper closes a connection whose request is not read; the caller is told before.
-    let closes = answered.is_err() || turn.exchange().body_open();
-    let mut response = match answered {
-        Ok(response) => response.map(|body| AnswerBody::of_service(body, turn)),
-        Err(violation) => refuse(&violation).map(|body| AnswerBody::of_refusal(body, turn)),
-    };
-    if closes {
-        response
-            .headers_mut()
-            .insert(CONNECTION, HeaderValue::from_static("close"));
+}
+
+impl<B: Unpin> Future for Answered<B> {
+    type Output = Result<Response<AnswerBody<B>>, Infallible>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.get_mut();
+        let refusal = this.turn.as_ref().and_then(Turn::refusal);
+        let answered = match refusal {
+            Some(violation) => Err(violation),
+            None => Ok(ready!(this.service.as_mut().poll(cx))),
+        };
+        let turn = this.turn.take().expect("not polled behind its end");
+        // hyper closes a connection whose request is not read; the caller is told before.
+        let closes = answered.is_err() || turn.exchange().body_open();
+        let mut response = match answered {
+            Ok(response) => response.map(|body| AnswerBody::of_service(body, turn)),
+            Err(violation) => {
+                (this.refuse)(&violation).map(|body| AnswerBody::of_refusal(body, turn))
+            }
+        };
+        if closes {
+            response
+                .headers_mut()
+                .insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        Poll::Ready(Ok(response))
     }
-    Ok(response)
 }

@@ -81,8 +81,19 @@ fn owners_and_ids_are_read_back_as_written_and_nothing_else_is_read() {
     ] {
         assert_eq!(Owner::parse(wrong), None, "{wrong}");
     }
-    let id = OperationId::from_bits(7);
-    assert_eq!(OperationId::parse(&id.to_string()), Some(id));
+    let scope = ScopeHash::from_bytes([0xab; 32]);
+    for (id, digits) in [
+        (OperationId::from_bits(7), 32),
+        (OperationId::new(&scope, 7), 48),
+        (OperationId::new(&scope, u128::MAX), 48),
+    ] {
+        assert_eq!(id.to_string().len(), digits);
+        assert_eq!(OperationId::parse(&id.to_string()), Some(id));
+        assert_eq!(OperationId::from_bytes(&id.to_bytes()), Some(id));
+    }
+    for wrong in [&[0; 15][..], &[0; 17], &[0; 25]] {
+        assert_eq!(OperationId::from_bytes(wrong), None);
+    }
     assert_eq!(OperationId::parse("7"), None);
     assert_eq!(OperationId::parse(&"G".repeat(32)), None);
     for state in State::ALL {

@@ -2,13 +2,14 @@
 //! what stood before the present hold, and the history.
 
 use std::borrow::Cow;
+use std::fmt::{self, Write as _};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use steadfast_core::record::{EVENTS, Event};
 
 use super::{
-    Answer, DETAILS, Effect, Map, OnUnknown, Owner, Record, Standing, State, Unreadable, Value,
-    WallTime, answer, answer_word, date, fingerprint, fingerprint_text, json, length, whole,
+    Answer, DETAILS, Effect, OnUnknown, Owner, Record, Standing, State, Unreadable, Value,
+    WallTime, answer, answer_word, date, fingerprint, fingerprint_text, length, whole,
 };
 
 /// What [`read`] finds.
@@ -19,19 +20,21 @@ pub(super) struct Details {
     pub(super) history: Vec<Event>,
 }
 
-/// The text for `record`.
+/// The text for `record`. Written piece by piece: every keyed request comes through here twice, and
+/// a tree of values would cost more than the rest of its row.
 pub(super) fn write(record: &Record) -> String {
-    let mut out = Map::new();
-    out.insert("v".to_owned(), json!(DETAILS));
+    let mut out = Json::new();
+    out.number("v", DETAILS);
     if let Answer::Stored(answer) = &record.standing.answer {
-        out.insert("headers".to_owned(), write_headers(&answer.headers));
+        out.headers(&answer.headers);
     }
     if let Some(before) = &record.before {
-        out.insert("before".to_owned(), write_standing(before));
+        out.name("before");
+        write_standing(&mut out, before);
     }
-    let history = record.history.iter().map(write_event).collect();
-    out.insert("history".to_owned(), Value::Array(history));
-    Value::Object(out).to_string()
+    out.name("history");
+    out.list(&record.history, write_event);
+    out.end()
 }
 
 /// Reads what [`write`] wrote; `body` is that of the answer that stood before.
@@ -68,18 +71,6 @@ fn stored_headers(value: &Value) -> Option<Option<HeaderMap>> {
     }
 }
 
-fn write_headers(headers: &HeaderMap) -> Value {
-    let pair = |(name, value): (&HeaderName, &HeaderValue)| {
-        let bytes = value.as_bytes();
-        let plain = bytes.iter().all(|b| matches!(b, b' '..=b'~' | b'\t'));
-        match std::str::from_utf8(bytes) {
-            Ok(text) if plain => json!([name.as_str(), text]),
-            _ => json!([name.as_str(), { "hex": hex(bytes) }]),
-        }
-    };
-    Value::Array(headers.iter().map(pair).collect())
-}
-
 fn read_headers(value: &Value) -> Option<HeaderMap> {
     let mut headers = HeaderMap::new();
     for pair in value.as_array()? {
@@ -97,41 +88,37 @@ fn read_headers(value: &Value) -> Option<HeaderMap> {
     Some(headers)
 }
 
-fn write_standing(standing: &Standing) -> Value {
-    let mut out = Map::new();
-    let mut put = |name: &str, value: Value| out.insert(name.to_owned(), value);
-    put("state", json!(standing.state.as_str()));
-    put("effect", json!(standing.effect.as_str()));
-    put("ambiguous", json!(standing.ambiguous));
-    put("honours_key", json!(standing.honours_key));
-    put("attempts", json!(standing.attempts));
-    put("owner", json!(standing.owner.to_string()));
-    put("fence", json!(whole(standing.fence)));
-    put(
-        "fingerprint",
-        json!(fingerprint_text(&standing.fingerprint)),
-    );
-    put("answer", json!(answer_word(&standing.answer)));
+fn write_standing(out: &mut Json, standing: &Standing) {
+    out.open('{');
+    out.text("state", standing.state.as_str());
+    out.text("effect", standing.effect.as_str());
+    out.flag("ambiguous", standing.ambiguous);
+    out.flag("honours_key", standing.honours_key);
+    out.number("attempts", u64::from(standing.attempts));
+    out.text("owner", &standing.owner.to_string());
+    out.number("fence", whole(standing.fence));
+    out.text("fingerprint", &fingerprint_text(&standing.fingerprint));
+    out.text("answer", answer_word(&standing.answer));
     if let Some(status) = standing.answer.status() {
-        put("status", json!(status.as_u16()));
+        out.number("status", status.as_u16());
     }
     if let Answer::Stored(answer) = &standing.answer {
-        put("headers", write_headers(&answer.headers));
+        out.headers(&answer.headers);
     }
-    put("reason", json!(standing.reason));
-    put("on_unknown", json!(standing.on_unknown.as_str()));
-    put("lease_ms", json!(length(standing.lease)));
-    put("retention_ms", json!(length(standing.retention)));
+    out.text("reason", &standing.reason);
+    out.text("on_unknown", standing.on_unknown.as_str());
+    out.number("lease_ms", length(standing.lease));
+    out.number("retention_ms", length(standing.retention));
     for (name, at) in [
         ("locked_until", standing.locked_until),
         ("final_at", standing.final_at),
         ("expires_at", standing.expires_at),
     ] {
         if let Some(at) = at {
-            put(name, json!(date(at)));
+            out.number(name, date(at));
         }
     }
-    Value::Object(out)
+    out.close('}');
 }
 
 fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
@@ -168,9 +155,13 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
     })
 }
 
-fn write_event(event: &Event) -> Value {
-    let at = date(event.at);
-    json!({ "at": at, "event": event.event, "by": event.by, "detail": event.detail })
+fn write_event(out: &mut Json, event: &Event) {
+    out.open('{');
+    out.number("at", date(event.at));
+    out.text("event", event.event);
+    out.text("by", &event.by);
+    out.text("detail", &event.detail);
+    out.close('}');
 }
 
 fn read_event(value: &Value) -> Option<Event> {
@@ -181,6 +172,108 @@ fn read_event(value: &Value) -> Option<Event> {
         by: value.get("by")?.as_str()?.to_owned(),
         detail: value.get("detail")?.as_str()?.to_owned(),
     })
+}
+
+/// A JSON text in the making: an object, open until [`Json::end`].
+struct Json {
+    out: String,
+}
+
+impl Json {
+    /// What most rows need: two events and a handful of headers.
+    const ROOM: usize = 512;
+
+    fn new() -> Json {
+        let mut out = String::with_capacity(Json::ROOM);
+        out.push('{');
+        Json { out }
+    }
+
+    fn end(mut self) -> String {
+        self.out.push('}');
+        self.out
+    }
+
+    /// Sets what comes next apart from what stands.
+    fn next(&mut self) {
+        if !self.out.ends_with(['{', '[', ':']) {
+            self.out.push(',');
+        }
+    }
+
+    fn open(&mut self, bracket: char) {
+        self.next();
+        self.out.push(bracket);
+    }
+
+    fn close(&mut self, bracket: char) {
+        self.out.push(bracket);
+    }
+
+    /// A member's name. Only names of this file come here: none needs an escape.
+    fn name(&mut self, name: &str) {
+        self.next();
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+    }
+
+    fn string(&mut self, text: &str) {
+        self.next();
+        if text.bytes().all(|b| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\')) {
+            self.out.push('"');
+            self.out.push_str(text);
+            self.out.push('"');
+        } else {
+            // With its quotes and escapes.
+            self.out.push_str(&Value::from(text).to_string());
+        }
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.name(name);
+        self.string(text);
+    }
+
+    fn number(&mut self, name: &str, number: impl fmt::Display) {
+        self.name(name);
+        // Writing to a string cannot fail.
+        let _ = write!(self.out, "{number}");
+    }
+
+    fn flag(&mut self, name: &str, flag: bool) {
+        self.name(name);
+        self.out.push_str(if flag { "true" } else { "false" });
+    }
+
+    fn list<T>(&mut self, items: &[T], mut one: impl FnMut(&mut Json, &T)) {
+        self.open('[');
+        for item in items {
+            one(self, item);
+        }
+        self.close(']');
+    }
+
+    fn headers(&mut self, headers: &HeaderMap) {
+        self.name("headers");
+        self.open('[');
+        for (name, value) in headers {
+            self.open('[');
+            self.string(name.as_str());
+            let bytes = value.as_bytes();
+            let plain = bytes.iter().all(|b| matches!(b, b' '..=b'~' | b'\t'));
+            match std::str::from_utf8(bytes) {
+                Ok(text) if plain => self.string(text),
+                _ => {
+                    self.open('{');
+                    self.text("hex", &hex(bytes));
+                    self.close('}');
+                }
+            }
+            self.close(']');
+        }
+        self.close(']');
+    }
 }
 
 /// Lower-case hex digits.

@@ -40,9 +40,15 @@ pub fn reserved(n: u64) -> Record {
 /// Row `n` as holder `by` inserts it on date `at`.
 pub fn started(n: u64, by: u64, start: Start, at: WallTime) -> Record {
     let hex = format!("{n:064x}");
+    // Both kinds of id, the one without a place being older.
+    let bits = (u128::from(n) << 64) | u128::from(by);
+    let id = match n % 4 {
+        3 => OperationId::from_bits(bits),
+        _ => OperationId::new(&scope(n), bits),
+    };
     let request = Request {
         scope: scope(n),
-        id: OperationId::from_bits((u128::from(n) << 64) | u128::from(by)),
+        id,
         tenant: codec::tenant(&hex[..32]).expect("a hash is a tenant"),
         principal_rule: "authorization".to_owned(),
         operation: codec::operation(&format!("POST /orders/{n}")).expect("an operation"),

@@ -24,16 +24,26 @@ fn date(ms: u64) -> WallTime {
 }
 
 async fn a_row_is_found_by_its_id<S: Store>(store: S) {
-    let row = insert(&store, &rows::completed(1)).await;
     insert(&store, &rows::reserved(2)).await;
-    assert_eq!(soon(store.by_id(row.id)).await, Ok(Some(row.clone())));
-    assert_eq!(soon(store.by_id(OperationId::from_bits(5))).await, Ok(None));
-    // Another operation takes the place of an expired one, under an id of its own.
-    let mut next = renewed(&row);
-    next.id = OperationId::from_bits(5);
-    done(apply(&store, replacement(&next, row.guard(), false)).await);
-    assert_eq!(soon(store.by_id(row.id)).await, Ok(None));
-    assert_eq!(soon(store.by_id(next.id)).await, Ok(Some(next)));
+    // An id with a place, and one without.
+    for n in [1, 3] {
+        let row = insert(&store, &rows::completed(n)).await;
+        assert_eq!(soon(store.by_id(row.id)).await, Ok(Some(row.clone())));
+        let absent = [
+            OperationId::from_bits(5),
+            OperationId::new(&row.scope, 5),
+            OperationId::new(&rows::scope(9), row.id.bits()),
+        ];
+        for absent in absent {
+            assert_eq!(soon(store.by_id(absent)).await, Ok(None));
+        }
+        // Another operation takes the place of an expired one, under an id of its own.
+        let mut next = renewed(&row);
+        next.id = OperationId::new(&row.scope, 5);
+        done(apply(&store, replacement(&next, row.guard(), false)).await);
+        assert_eq!(soon(store.by_id(row.id)).await, Ok(None));
+        assert_eq!(soon(store.by_id(next.id)).await, Ok(Some(next)));
+    }
 }
 
 async fn due_rows_come_longest_due_first<S: Store>(store: S) {

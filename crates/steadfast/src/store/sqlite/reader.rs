@@ -92,6 +92,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<Job>>) {
         conn,
         by_scope: None,
         by_id: None,
+        by_bare_id: None,
     };
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -107,24 +108,36 @@ pub(super) struct Reader<'c> {
     conn: &'c Connection,
     by_scope: Option<Statement<'c>>,
     by_id: Option<Statement<'c>>,
+    by_bare_id: Option<Statement<'c>>,
 }
 
 impl Reader<'_> {
     pub(super) fn get(&mut self, scope: &ScopeHash) -> Result<Option<Record>, StoreError> {
         let (conn, sql) = (self.conn, "WHERE r.scope_prefix = ?1");
-        let found = one(conn, &mut self.by_scope, sql, rows::prefix(scope))?;
+        let found = one(conn, &mut self.by_scope, sql, &[rows::prefix(scope)])?;
         match found {
             Some(row) if row.scope != *scope => {
                 let why = "another operation's hash begins with the same bytes";
-                Err(rows::unreadable(&row.id.bits().to_be_bytes(), why))
+                Err(rows::unreadable(&row.id.to_bytes(), why))
             }
             found => Ok(found),
         }
     }
 
     pub(super) fn by_id(&mut self, id: OperationId) -> Result<Option<Record>, StoreError> {
-        let bytes = id.bits().to_be_bytes();
-        one(self.conn, &mut self.by_id, "WHERE r.id = ?1", &bytes)
+        let bytes = id.to_bytes();
+        let Some(place) = id.place() else {
+            let sql = "WHERE r.id = ?1 AND length(r.id) = 16";
+            return one(self.conn, &mut self.by_bare_id, sql, &[&bytes]);
+        };
+        let edge = |filler: u8| {
+            let mut edge = [filler; rows::PREFIX];
+            edge[..place.len()].copy_from_slice(place);
+            edge
+        };
+        let sql = "WHERE r.scope_prefix BETWEEN ?1 AND ?2 AND r.id = ?3";
+        let keys: [&[u8]; 3] = [&edge(0), &edge(0xff), &bytes];
+        one(self.conn, &mut self.by_id, sql, &keys)
     }
 
     /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it
@@ -222,7 +235,7 @@ fn one<'c>(
     conn: &'c Connection,
     kept: &mut Option<Statement<'c>>,
     rest: &str,
-    key: &[u8],
+    keys: &[&[u8]],
 ) -> Result<Option<Record>, StoreError> {
     let statement = match kept {
         Some(statement) => statement,
@@ -231,7 +244,7 @@ fn one<'c>(
                 .map_err(|e| store_error(&e))?,
         ),
     };
-    let mut found = statement.query([key]).map_err(|e| store_error(&e))?;
+    let mut found = statement.query(params_from_iter(keys)).map_err(|e| store_error(&e))?;
     match found.next().map_err(|e| store_error(&e))? {
         Some(row) => rows::read(row).map(|(record, _)| Some(record)),
         None => Ok(None),

@@ -55,26 +55,33 @@ pub(super) fn select(rest: &str) -> String {
     )
 }
 
-/// Parameters: the columns, the prefix, `n`.
+/// Parameters: the columns, the prefix, `n`. Changes nothing where a row stands under the prefix.
 pub(super) fn insert() -> String {
     let marks: Vec<String> = (1..=COLUMNS.len() + 2).map(|at| format!("?{at}")).collect();
     format!(
-        "INSERT INTO records ({}, scope_prefix, n) VALUES ({})",
+        "INSERT INTO records ({}, scope_prefix, n) VALUES ({}) \
+         ON CONFLICT (scope_prefix) DO NOTHING",
         COLUMNS.join(", "),
         marks.join(", ")
     )
 }
 
-/// Parameters: the columns, the prefix (as it is already), `n`.
-pub(super) fn update() -> String {
+/// What of a row another hold of the same operation leaves as it is. These are the columns of the
+/// unique indexes: an update that names them writes both indexes anew, each on a page of its own.
+const OF_THE_OPERATION: [&str; 2] = ["scope", "id"];
+
+/// Parameters: the columns, the prefix (as it is already), `n`. With `same`, the operation that
+/// stands is the one that is written.
+pub(super) fn update(same: bool) -> String {
     let sets: Vec<String> = (1..)
         .zip(COLUMNS)
+        .filter(|(_, c)| !same || !OF_THE_OPERATION.contains(c))
         .map(|(at, c)| format!("{c} = ?{at}"))
         .collect();
+    let prefix = COLUMNS.len() + 1;
     format!(
-        "UPDATE records SET {}, scope_prefix = ?{} WHERE n = ?{}",
+        "UPDATE records SET {} WHERE n = ?{} AND scope_prefix = ?{prefix}",
         sets.join(", "),
-        COLUMNS.len() + 1,
         COLUMNS.len() + 2
     )
 }

@@ -14,7 +14,10 @@ use crate::store::{codec, fence};
 pub(super) const APPLICATION_ID: i32 = 0x5366_7374;
 
 /// One text for each version, from the first on.
-const MIGRATIONS: &[&str] = &[include_str!("migrations/0001.sql")];
+const MIGRATIONS: &[&str] = &[
+    include_str!("migrations/0001.sql"),
+    include_str!("migrations/0002.sql"),
+];
 
 /// The version that this build reads and writes.
 pub(super) fn version() -> i32 {
@@ -132,32 +135,50 @@ pub(super) fn secrets(conn: &Connection) -> rusqlite::Result<Option<crate::store
 mod tests {
     use super::*;
 
+    fn one_more(step: &str) -> Vec<&str> {
+        let known = MIGRATIONS.iter().copied();
+        known.chain([step]).collect()
+    }
+
     #[test]
     fn an_older_store_is_brought_up_once_and_a_newer_one_is_refused() {
         let mut conn = Connection::open_in_memory().expect("a database");
         prepare(&mut conn, WallTime::from_unix_ms(5)).expect("prepared");
-        let steps = [MIGRATIONS[0], "ALTER TABLE meta ADD COLUMN later TEXT"];
+        let steps = one_more("ALTER TABLE meta ADD COLUMN later TEXT");
         migrate_by(&mut conn, &steps).expect("migrated");
         migrate_by(&mut conn, &steps).expect("nothing left to do");
         conn.execute("UPDATE meta SET later = 'x'", [])
             .expect("the column is there");
-        let refused = migrate_by(&mut conn, &steps[..1]);
-        assert!(matches!(
-            refused,
-            Err(OpenError::Version { found: 2, known: 1 })
-        ));
+        let refused = migrate_by(&mut conn, MIGRATIONS);
+        let Err(OpenError::Version { found, known }) = refused else {
+            panic!("a newer store was taken");
+        };
+        assert_eq!((found, known), (version() + 1, version()));
+    }
+
+    #[test]
+    fn a_store_of_the_first_version_keeps_an_index_for_its_ids() {
+        let mut conn = Connection::open_in_memory().expect("a database");
+        conn.execute_batch(MIGRATIONS[0]).expect("version 1");
+        conn.pragma_update(None, "user_version", 1).expect("said");
+        migrate(&mut conn).expect("migrated");
+        let plan: String = conn
+            .query_row(
+                "EXPLAIN QUERY PLAN SELECT n FROM records WHERE id = ?1 AND length(id) = 16",
+                [[0; 16]],
+                |row| row.get(3),
+            )
+            .expect("a plan");
+        assert!(plan.contains("records_by_bare_id"), "{plan}");
     }
 
     #[test]
     fn a_step_that_fails_leaves_the_older_version_whole() {
         let mut conn = Connection::open_in_memory().expect("a database");
         prepare(&mut conn, WallTime::from_unix_ms(5)).expect("prepared");
-        let steps = [
-            MIGRATIONS[0],
-            "ALTER TABLE meta ADD COLUMN later TEXT; SELECT nothing;",
-        ];
+        let steps = one_more("ALTER TABLE meta ADD COLUMN later TEXT; SELECT nothing;");
         assert!(migrate_by(&mut conn, &steps).is_err());
-        migrate_by(&mut conn, &steps[..1]).expect("still version 1");
+        migrate_by(&mut conn, MIGRATIONS).expect("still the version before");
         assert!(conn.execute("UPDATE meta SET later = 'x'", []).is_err());
     }
 

@@ -40,6 +40,7 @@ struct Meta {
 /// What stands under a scope, as far as a guard needs it.
 struct Found {
     n: i64,
+    id: Vec<u8>,
     guard: Guard,
     fence: u64,
     has_body: bool,
@@ -183,19 +184,22 @@ impl<'c> Writer<'c> {
     }
 
     fn insert(&mut self, row: &Record, meta: &mut Meta) -> Result<Applied, Fault> {
-        if let Some(found) = self.find(&row.scope)? {
-            return self.stands(found.n);
-        }
-        meta.fence = fence::next(meta.fence, 0)?;
-        meta.date = meta.date.max(codec::date(row.updated_at));
+        let drawn = fence::next(meta.fence, 0)?;
         let mut columns = codec::encode(row);
-        columns.fence = i64::try_from(meta.fence).unwrap_or(i64::MAX);
+        columns.fence = i64::try_from(drawn).unwrap_or(i64::MAX);
         let n = columns.fence;
-        self.sql.insert.execute(rows::params(&columns, n))?;
+        if self.sql.insert.execute(rows::params(&columns, n))? == 0 {
+            // Nothing was written, so the fence is still to be drawn: a batch of duplicates alone
+            // leaves the file as it is, and has nothing to sync.
+            return match self.find(&row.scope)? {
+                Some(found) => self.stands(found.n),
+                None => Ok(Applied::Stands(None)),
+            };
+        }
+        meta.fence = drawn;
+        meta.date = meta.date.max(codec::date(row.updated_at));
         self.bodies(n, &columns, false)?;
-        Ok(Applied::Done {
-            fence: Some(meta.fence),
-        })
+        Ok(Applied::Done { fence: Some(drawn) })
     }
 
     fn replace(
@@ -219,7 +223,11 @@ impl<'c> Writer<'c> {
             fence = Some(meta.fence);
         }
         meta.date = meta.date.max(codec::date(next.updated_at));
-        self.sql.update.execute(rows::params(&columns, found.n))?;
+        let update = match found.id == columns.id[..] {
+            true => &mut self.sql.update,
+            false => &mut self.sql.update_to_another,
+        };
+        update.execute(rows::params(&columns, found.n))?;
         self.bodies(found.n, &columns, found.has_body)?;
         if columns.body_before.is_none() {
             self.sql.drop_before.execute([found.n])?;
@@ -318,6 +326,7 @@ impl<'c> Writer<'c> {
         };
         Ok(Some(Found {
             n,
+            id,
             guard: Guard { owner, version },
             fence,
             has_body: answer == "stored",
