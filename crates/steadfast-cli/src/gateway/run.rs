@@ -9,8 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use steadfast::body::Body;
-use steadfast::clock;
-use steadfast::server::{self, Limits as ServerLimits, Server, sweep};
+use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
 use steadfast::store::{Store, StoreError};
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::problem::{Problem, Slug};
@@ -22,15 +21,6 @@ use super::framing::Violation;
 use super::listen::{self, Front, Limits, Peer, RequestBody};
 use super::service::Gateway;
 use crate::settings::Settings;
-
-/// Between two rounds of the sweeper: what is due is seen within it.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// After a round that failed: a store that is down is not asked all the time.
-const SWEEP_AFTER_FAILURE: Duration = Duration::from_secs(5);
-
-/// What is left of a drain, at most, to tell callers that their work was stopped.
-const TELL: Duration = Duration::from_secs(2);
 
 /// The gateway's two addresses, bound.
 #[derive(Debug)]
@@ -169,14 +159,10 @@ pub async fn serve(
         admin.drain();
         begin.send_replace(true);
     };
-    // Works are stopped a little before connections are cut, so that their callers are still told.
     let works = async {
         let _ = begun.wait_for(|begun| *begun).await;
-        let (from, limit) = (clock::mono_now(), drain - (drain / 4).min(TELL));
-        // A request that is on its way in may still become work, as long as there is time.
-        let _ = clock::within(limit, left.wait_for(|left| *left)).await;
-        let spent = clock::mono_now().since(from);
-        server.drain(limit.saturating_sub(spent)).await
+        let left = async { drop(left.wait_for(|left| *left).await) };
+        server.drain_after(left, drain).await
     };
     let answer = move |request, peer| {
         let gateway = gateway.clone();
@@ -273,30 +259,4 @@ where
 fn peer(request: &Request<RequestBody>) -> IpAddr {
     let peer = request.extensions().get::<Peer>();
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
-}
-
-/// Sweeps until it is stopped, and says what an operator has to know.
-async fn sweep_on(server: Server) {
-    let mut stopped_before = false;
-    loop {
-        let pause = match sweep(&server).await {
-            Ok(server::Swept { more: true, .. }) => Duration::ZERO,
-            Ok(swept) => {
-                if swept.expiry_stopped && !stopped_before {
-                    tracing::error!(
-                        "expiry stands still: the store's clock has run ahead of this machine's \
-                         clocks; check the time: it goes on once the time has caught up, or after \
-                         a restart where the clock was put right"
-                    );
-                }
-                stopped_before = swept.expiry_stopped;
-                SWEEP_EVERY
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the sweeper could not work; it tries again");
-                SWEEP_AFTER_FAILURE
-            }
-        };
-        clock::sleep(pause).await;
-    }
 }

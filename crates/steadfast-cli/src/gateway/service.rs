@@ -4,19 +4,19 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use steadfast::body::{Body, full};
 use steadfast::client::pool::Pool;
 use steadfast::clock;
-use steadfast::server::{Call, Principal, Server, admission, problem, status};
+use steadfast::server::admission::Admitted;
+use steadfast::server::{Principal, Server, admission, problem, status};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::look_alikes::strip_look_alikes;
-use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
+use steadfast_core::principal::PrincipalRule;
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 
@@ -126,7 +126,10 @@ impl Gateway {
         strip_ours_from_request(&mut parts.headers, trusted);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
-            Some(_) => Some(self.principal(&route.principal, &parts.headers, trusted)?),
+            Some(_) => {
+                let (rule, fields) = (&route.principal, &parts.headers);
+                Some(Principal::by_rule(rule, fields, trusted)?)
+            }
             None => None,
         };
         self.strip_principal_fields(&mut parts.headers, trusted);
@@ -143,22 +146,15 @@ impl Gateway {
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
-        let body = collect(body, policy.body_limit, deadline).await?;
-        let target = parts
-            .uri
-            .path_and_query()
-            .map_or("/", |target| target.as_str())
-            .to_owned();
-        let policy = Arc::clone(policy);
-        let call = Call {
+        let admitted = Admitted {
+            target: admission::target_of(&parts.uri),
             parts,
-            target,
-            body,
             key,
             principal,
-            policy,
+            policy: Arc::clone(policy),
             deadline,
         };
+        let call = admitted.with_body(body).await?;
         Ok(self.inner.server.call(call, upstream).await)
     }
 
@@ -189,26 +185,6 @@ impl Gateway {
                  the gateway's configuration."
             );
             Problem::new(Slug::NoRoute, detail)
-        })
-    }
-
-    fn principal(
-        &self,
-        rule: &PrincipalRule,
-        headers: &HeaderMap,
-        peer_is_trusted: bool,
-    ) -> Result<Principal, Problem> {
-        let found = rule
-            .evaluate(headers, peer_is_trusted)
-            .map_err(unknown_principal)?;
-        let (kind, value) = match found {
-            principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
-            principal::Principal::Proven { kind, value } => (kind, value),
-        };
-        Ok(Principal {
-            rule: rule.to_string(),
-            kind,
-            value: value.into(),
         })
     }
 
@@ -250,9 +226,8 @@ impl Gateway {
             return Err(not_found());
         }
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
-        let asks = self
-            .principal(&rule, &parts.headers, self.inner.trusted.trusts(peer))
-            .map_err(|_| not_found())?;
+        let trusted = self.inner.trusted.trusts(peer);
+        let asks = Principal::by_rule(&rule, &parts.headers, trusted).map_err(|_| not_found())?;
         if self.inner.server.tenant(&asks) != row.tenant {
             return Err(not_found());
         }
@@ -262,17 +237,6 @@ impl Gateway {
             status::response(&row)
         })
     }
-}
-
-/// The whole body of a keyed request, before its caller's deadline.
-async fn collect(body: Body, limit: usize, deadline: Deadline) -> Result<Bytes, Problem> {
-    let left = deadline.remaining(clock::mono_now());
-    let collected = clock::within(left, admission::collect(body, limit)).await;
-    collected.unwrap_or_else(|clock::Elapsed| {
-        let detail = "The deadline passed before the request body had come, so nothing was sent. \
-                      Send the same request with the same key and more time.";
-        Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None))
-    })
 }
 
 /// Methods are case-sensitive (RFC 9110, 9.1), and many services are not: `patch` must not slip
@@ -291,19 +255,6 @@ fn known_spelling(method: &Method) -> Result<(), Problem> {
 
 fn bad_path(error: PathError) -> Problem {
     Problem::new(Slug::BadRequest, error.to_string())
-}
-
-fn unknown_principal(error: PrincipalError) -> Problem {
-    let detail = error.to_string();
-    match error {
-        PrincipalError::UntrustedPeer => {
-            Problem::new(Slug::PrincipalUnknown, detail).with_status(StatusCode::FORBIDDEN)
-        }
-        PrincipalError::Repeated(_) => Problem::new(Slug::BadRequest, detail),
-        PrincipalError::CookieOnly | PrincipalError::Absent(_) => {
-            Problem::new(Slug::PrincipalUnknown, detail)
-        }
-    }
 }
 
 /// A small answer in plain text.

@@ -24,12 +24,18 @@ mod call;
 mod caller;
 mod claim;
 pub mod execute;
+#[cfg(feature = "axum")]
+mod extract;
 mod finish;
 mod hold;
 mod layer;
 mod observe;
 pub mod operate;
+mod operation;
 mod reply;
+mod serve;
+#[cfg(feature = "sqlite")]
+mod start;
 pub mod status;
 mod sweeper;
 mod unprotected;
@@ -40,10 +46,16 @@ mod work;
 use call::Asked;
 pub use call::{Call, Principal};
 pub use execute::{Execute, Executed, Failed};
-pub use layer::{Caller, IdempotencyLayer, IdempotencyService, KeyedOperation};
+#[cfg(feature = "axum")]
+pub use extract::NotKeyed;
+pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
+pub use operation::KeyedOperation;
 pub use reply::{problem, with_attempts};
-pub use sweeper::{Swept, sweep};
+pub use serve::{Served, Stop};
+#[cfg(feature = "sqlite")]
+pub use start::StartError;
+pub use sweeper::{Swept, sweep, sweep_on};
 
 /// Bounds that hold for a whole process, each with its reason.
 #[derive(Clone, Copy, Debug)]

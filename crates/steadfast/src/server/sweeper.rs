@@ -1,5 +1,7 @@
 //! What time alone brings about: lost leases, and expiry. It moves and expires; it never executes.
 
+use std::time::Duration;
+
 use steadfast_core::record;
 use steadfast_core::time::WallTime;
 
@@ -15,6 +17,12 @@ pub const EXPIRE_BATCH: u32 = 64;
 
 /// Commits of expiry in one round, so that a backlog cannot keep the sweeper from lost leases.
 const EXPIRE_COMMITS: u32 = 64;
+
+/// Between two rounds: what is due is seen within it.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// After a round that failed: a store that is down is not asked all the time.
+const SWEEP_AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// What one round did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +47,32 @@ pub async fn sweep(server: &Server) -> Result<Swept, StoreError> {
     let recovered = recover(server, now, &mut swept).await;
     let expired = expire(server, now, &mut swept).await;
     recovered.and(expired).map(|()| swept)
+}
+
+/// Sweeps until it is dropped, and says what an operator has to know.
+pub async fn sweep_on(server: Server) {
+    let mut stopped_before = false;
+    loop {
+        let pause = match sweep(&server).await {
+            Ok(Swept { more: true, .. }) => Duration::ZERO,
+            Ok(swept) => {
+                if swept.expiry_stopped && !stopped_before {
+                    tracing::error!(
+                        "expiry stands still: the store's clock has run ahead of this machine's \
+                         clocks; check the time: it goes on once the time has caught up, or after \
+                         a restart where the clock was put right"
+                    );
+                }
+                stopped_before = swept.expiry_stopped;
+                SWEEP_EVERY
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the sweeper could not work; it tries again");
+                SWEEP_AFTER_FAILURE
+            }
+        };
+        clock::sleep(pause).await;
+    }
 }
 
 async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {

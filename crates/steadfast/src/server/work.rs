@@ -18,7 +18,7 @@ use super::caller::{Gate, Reply, Teller};
 use super::claim::{Claim, Looked, claim, look};
 use super::execute::{Execute, Failed};
 use super::hold::{Held, Mark};
-use super::layer::KeyedOperation;
+use super::operation::KeyedOperation;
 use super::unprotected::without_store;
 use super::{Asked, Server, reply, withdraw};
 use crate::clock;
