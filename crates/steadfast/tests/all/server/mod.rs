@@ -3,6 +3,7 @@
 //! Time stands still in these tests: the runtime moves its clock only when every task is at rest,
 //! so that leases, limits and deadlines end in their order and nothing waits for real.
 
+mod axum_layer;
 mod deadlines;
 mod doubted;
 mod duplicates;
@@ -14,6 +15,7 @@ mod same;
 pub mod script;
 mod secrecy;
 pub mod seen;
+mod serving;
 mod streams;
 mod sweeping;
 mod tower_layer;
