@@ -43,7 +43,7 @@ pub use execute::{Execute, Executed, Failed};
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService, KeyedOperation};
 pub use observe::Trust;
 pub use reply::{problem, with_attempts};
-pub use sweeper::{Swept, sweep};
+pub use sweeper::{Due, Swept, due, sweep, sweep_all};
 
 /// Bounds that hold for a whole process, each with its reason.
 #[derive(Clone, Copy, Debug)]
