@@ -9,6 +9,7 @@ use crate::run::Exit;
 pub mod config;
 pub mod gateway;
 pub mod keys;
+pub mod shell;
 pub mod store;
 
 /// The runtime that a command works on.

@@ -49,6 +49,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
     let ended = match &arguments.command {
+        Command::Completions(args) => commands::shell::completions(args, &mut out),
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
         }
@@ -60,6 +61,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
             commands::keys::run(command, &environment, &mut console)
         }
+        Command::Man(args) => commands::shell::man(args, &mut out, &mut err),
         Command::Store(command) => commands::store::run(command, &environment, &mut out, &mut err),
     };
     let ended = ended.and_then(|exit| out.flush().map(|()| exit));

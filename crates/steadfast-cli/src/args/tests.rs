@@ -10,6 +10,8 @@ use super::*;
 enum Typed {
     Gateway(GatewayArgs),
     #[command(subcommand)]
+    Config(ConfigCommand),
+    #[command(subcommand)]
     Keys(KeysCommand),
     #[command(subcommand)]
     Store(StoreCommand),
@@ -44,6 +46,10 @@ fn wrong_usage_is_refused() {
         ("keys resolve id --status 600", ValueValidation),
         ("keys release id --state unknown", ArgumentConflict),
         ("keys release id --limit 3", ArgumentConflict),
+        ("keys stats --top 1001", ValueValidation),
+        ("keys sweep --state unknown", UnknownArgument),
+        ("config init --force", MissingRequiredArgument),
+        ("config show", MissingRequiredArgument),
         ("store drop", InvalidSubcommand),
     ];
     for (line, kind) in table {
@@ -65,6 +71,10 @@ fn every_documented_flag_is_taken() {
         "keys resolve id --status 204 --body -",
         "keys release a b c --yes",
         "keys release --state unknown --older-than 1h --limit 10 --yes",
+        "keys sweep --yes --json --store sqlite:a",
+        "keys stats --top 3 --json --config a",
+        "config init -o a --force --json",
+        "config schema",
         "store status --json",
         "store migrate --print",
     ] {

@@ -230,7 +230,7 @@ fn lines(text: &mut String, shown: &[Shown]) {
 }
 
 /// JSON strings, numbers and lists are TOML ones, too; only tables are not.
-fn toml(value: &Value) -> String {
+pub(super) fn toml(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members = members

@@ -55,7 +55,7 @@ pub use reply::{problem, with_attempts};
 pub use serve::{Served, Stop};
 #[cfg(feature = "sqlite")]
 pub use start::StartError;
-pub use sweeper::{Swept, sweep, sweep_on};
+pub use sweeper::{Due, Swept, due, sweep, sweep_all, sweep_on};
 
 /// Bounds that hold for a whole process, each with its reason.
 #[derive(Clone, Copy, Debug)]

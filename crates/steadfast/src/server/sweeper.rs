@@ -75,6 +75,50 @@ pub async fn sweep_on(server: Server) {
     }
 }
 
+/// What a sweep would find to do now.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Leases that are over.
+    pub leases_over: u64,
+    /// Records past their expiry.
+    pub expired: u64,
+    /// Expiry stands still, because the store's clock has run ahead: none of those is removed.
+    pub expiry_stopped: bool,
+}
+
+/// Counts what is due, and changes nothing.
+///
+/// # Errors
+/// The store's.
+pub async fn due(server: &Server) -> Result<Due, StoreError> {
+    let now = server.store().now().await?;
+    let stats = server.store().stats(now, 0).await?;
+    Ok(Due {
+        leases_over: stats.leases_over,
+        expired: stats.expired,
+        expiry_stopped: !server.inner.trust.allows_expiry(now, clock::mono_now()),
+    })
+}
+
+/// Sweeps until nothing is due, and gives the sum. `told` hears of it after each round.
+///
+/// # Errors
+/// The first one of the store; what was done until then is done.
+pub async fn sweep_all(server: &Server, mut told: impl FnMut(&Swept)) -> Result<Swept, StoreError> {
+    let mut all = Swept::default();
+    loop {
+        let round = sweep(server).await?;
+        all.recovered += round.recovered;
+        all.expired += round.expired;
+        all.expiry_stopped = round.expiry_stopped;
+        told(&all);
+        // What stood before a lost hold may be past its expiry itself.
+        if !round.more && round.recovered == 0 {
+            return Ok(all);
+        }
+    }
+}
+
 async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {
     // All holds, due or not: a lease that is not renewed ends by this process's own clock as well.
     let all = WallTime::from_unix_ms(u64::MAX);

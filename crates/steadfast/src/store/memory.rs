@@ -17,8 +17,8 @@ use super::codec;
 use super::fence;
 use super::watch::{self, Hub};
 use super::{
-    Cursor, Guarantee, Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture,
-    WallClock,
+    Cursor, Guarantee, Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError,
+    StoreFuture, WallClock,
 };
 use crate::clock;
 
@@ -299,5 +299,11 @@ impl Store for Memory {
         let mut table = self.lock();
         table.date = table.date.max((self.wall)());
         ready(Ok(table.status(table.date)))
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        let table = self.lock();
+        let rows: Vec<&Record> = table.rows.values().collect();
+        ready(Ok(Stats::of(&rows, now, size(tenants))))
     }
 }

@@ -21,11 +21,13 @@ use steadfast_core::time::WallTime;
 use super::batcher::Batcher;
 use super::watch::{self, Hub};
 use super::{
-    Guarantee, Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture, WallClock,
+    Guarantee, Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError, StoreFuture,
+    WallClock,
 };
 use crate::clock;
 
 mod checkpoint;
+mod counts;
 mod error;
 mod lookout;
 mod open;
@@ -121,6 +123,14 @@ impl Sqlite {
     /// The SQL that prepares a store, without its secrets and counters.
     pub fn migrations_sql() -> String {
         schema::sql()
+    }
+
+    /// Bytes of the file and of its log. What cannot be looked at counts for nothing.
+    fn bytes(&self) -> u64 {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+        length(&self.path) + length(Path::new(&log))
     }
 
     /// Where the file is.
@@ -259,6 +269,15 @@ impl Store for Sqlite {
                 rows,
                 expiry_lag: oldest.map_or(Duration::ZERO, |at| now.since(at)),
             })
+        })
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        Box::pin(async move {
+            let read = self.listings.run(move |reader| reader.stats(now, tenants));
+            let mut stats = read.await?;
+            stats.bytes = Some(self.bytes());
+            Ok(stats)
         })
     }
 }

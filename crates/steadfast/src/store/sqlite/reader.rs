@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Statement, params_from_iter, types::Value};
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{OperationId, Record, State};
+use steadfast_core::record::{OperationId, Record};
 use steadfast_core::time::WallTime;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -104,7 +104,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<Job>>) {
 
 /// One connection that reads.
 pub(super) struct Reader<'c> {
-    conn: &'c Connection,
+    pub(super) conn: &'c Connection,
     by_scope: Option<Statement<'c>>,
     by_id: Option<Statement<'c>>,
 }
@@ -182,39 +182,6 @@ impl Reader<'_> {
             let why = "its secrets are damaged; restore it from a backup";
             StoreError::Unavailable(why.to_owned())
         })
-    }
-
-    /// The highest fence drawn, rows by state, and the earliest expiry.
-    #[expect(clippy::type_complexity, reason = "the three parts of one status line")]
-    pub(super) fn status(
-        &mut self,
-    ) -> Result<(u64, Vec<(State, u64)>, Option<WallTime>), StoreError> {
-        self.counts().map_err(|error| store_error(&error))
-    }
-
-    #[expect(clippy::type_complexity, reason = "as above")]
-    fn counts(&self) -> rusqlite::Result<(u64, Vec<(State, u64)>, Option<WallTime>)> {
-        let number = |sql: &str| {
-            self.conn
-                .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
-        };
-        let fence = number("SELECT fence FROM meta")?.unwrap_or(0);
-        let oldest = number("SELECT min(expires_at) FROM records WHERE expires_at IS NOT NULL")?;
-        let mut rows = State::ALL.map(|state| (state, 0)).to_vec();
-        let sql = "SELECT state, count(*) FROM records GROUP BY state";
-        let mut statement = self.conn.prepare(sql)?;
-        let mut found = statement.query([])?;
-        while let Some(row) = found.next()? {
-            let (word, count): (String, i64) = (row.get(0)?, row.get(1)?);
-            for line in rows.iter_mut().filter(|(state, _)| state.as_str() == word) {
-                line.1 = count.unsigned_abs();
-            }
-        }
-        Ok((
-            fence.unsigned_abs(),
-            rows,
-            oldest.and_then(codec::read_date),
-        ))
     }
 }
 

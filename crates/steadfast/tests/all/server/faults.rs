@@ -9,7 +9,9 @@ use steadfast::core::key::ScopeHash;
 use steadfast::core::record::{Guard, OperationId, Record};
 use steadfast::core::time::WallTime;
 use steadfast::store::memory::Memory;
-use steadfast::store::{Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture};
+use steadfast::store::{
+    Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError, StoreFuture,
+};
 
 /// What a call to the store is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -245,5 +247,9 @@ impl Store for Faulty {
 
     fn status(&self) -> StoreFuture<'_, Status> {
         self.memory.status()
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        self.memory.stats(now, tenants)
     }
 }
