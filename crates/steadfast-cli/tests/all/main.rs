@@ -9,6 +9,7 @@ mod examples;
 mod framing;
 mod gateway;
 mod listen;
+mod own_database;
 mod reports;
 mod stage;
 mod tidy;
