@@ -123,6 +123,22 @@ fn the_sample_without_these_says_what_is_built_in() {
 }
 
 #[test]
+fn nothing_is_reachable_from_outside_before_it_is_said() {
+    let top = accepted(ROUTE_LINES).top;
+    assert!(top.listen.ip().is_loopback() && top.admin.ip().is_loopback());
+    assert_ne!(
+        top.listen, top.admin,
+        "operators are not asked at the callers' address"
+    );
+    assert!(top.admin_token.is_none(), "and need no token there");
+    let outside = "admin = \"0.0.0.0:8081\"\n";
+    assert_eq!(
+        refused(&format!("{outside}{ROUTE_LINES}")),
+        [(1, "admin".to_owned())]
+    );
+}
+
+#[test]
 fn every_setting_that_is_not_acted_on_is_refused_but_for_what_holds_anyway() {
     for setting in SETTINGS {
         let Support::NotYet { accepts, .. } = setting.support else {

@@ -4,6 +4,7 @@
 //! so that leases, limits and deadlines end in their order and nothing waits for real.
 
 mod deadlines;
+mod defaults;
 mod doubted;
 mod duplicates;
 mod ends;
