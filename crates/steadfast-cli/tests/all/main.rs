@@ -10,6 +10,7 @@ mod framing;
 mod gateway;
 mod init;
 mod listen;
+mod own_database;
 mod reports;
 mod shell;
 mod stage;

@@ -95,6 +95,7 @@ struct Inner {
     waiting: wait::Waiting,
     withdrawn: withdraw::Withdrawn,
     leases: observe::Leases,
+    unreadable: observe::Unreadable,
     trust: Trust,
     stop: watch::Sender<bool>,
 }
@@ -118,6 +119,7 @@ impl Server {
             waiting: wait::Waiting::new(limits.waiters),
             withdrawn: withdraw::Withdrawn::default(),
             leases: observe::Leases::default(),
+            unreadable: observe::Unreadable::default(),
             trust: Trust::new(now, clock::mono_now(), limits.lease),
             stop: watch::Sender::new(false),
         };

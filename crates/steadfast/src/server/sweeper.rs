@@ -7,7 +7,7 @@ use steadfast_core::time::WallTime;
 
 use super::{Server, withdraw};
 use crate::clock;
-use crate::store::{Op, OpEnd, StoreError};
+use crate::store::{Op, OpEnd, Page, StoreError};
 
 /// Holds looked at in one round, the longest due first.
 const HELD_MAX: u32 = 1024;
@@ -122,7 +122,14 @@ pub async fn sweep_all(server: &Server, mut told: impl FnMut(&Swept)) -> Result<
 async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {
     // All holds, due or not: a lease that is not renewed ends by this process's own clock as well.
     let all = WallTime::from_unix_ms(u64::MAX);
-    let held = server.store().due(all, HELD_MAX).await?;
+    let Page {
+        rows: held,
+        unreadable,
+        ..
+    } = server.store().due(all, HELD_MAX).await?;
+    for why in server.inner.unreadable.new_of(unreadable) {
+        tracing::error!(reason = %why, "a held record cannot be read; its lease does not end");
+    }
     if held.len() < HELD_MAX as usize {
         server.inner.leases.keep_only(&held);
     }

@@ -194,7 +194,7 @@ impl<S: Store> Store for Faulty<S> {
         self.read(Kind::Scan, self.store.scan(scan))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         self.read(Kind::Due, self.store.due(now, limit))
     }
 

@@ -215,10 +215,14 @@ impl Table {
         }
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> Vec<Record> {
+    fn due(&self, now: WallTime, limit: u32) -> Page {
         let due = self.due.range(..=(now, u64::MAX)).take(size(limit));
-        due.filter_map(|(_, at)| self.rows.get(at).cloned())
-            .collect()
+        Page {
+            rows: due
+                .filter_map(|(_, at)| self.rows.get(at).cloned())
+                .collect(),
+            ..Page::default()
+        }
     }
 
     fn status(&self, now: WallTime) -> Status {
@@ -272,7 +276,7 @@ impl Store for Memory {
         ready(Ok(self.lock().scan(&scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         ready(Ok(self.lock().due(now, limit)))
     }
 

@@ -268,8 +268,9 @@ pub trait Store: Send + Sync + 'static {
     /// A page of rows.
     fn scan(&self, scan: Scan) -> StoreFuture<'_, Page>;
 
-    /// Rows that somebody must look at: due at or before `now`, the longest due first.
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>>;
+    /// Rows that somebody must look at: due at or before `now`, the longest due first. All of one
+    /// page: it never says where to go on.
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page>;
 
     /// The store's date. Never goes back: not before the last date that was written through `apply`
     /// in any process.

@@ -228,14 +228,14 @@ impl Store for Sqlite {
         })
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         Box::pin(async move {
-            let rows = self
+            let page = self
                 .look_ups
                 .run(move |reader| reader.due(now, limit))
                 .await?;
-            self.shared.note(&rows);
-            Ok(rows)
+            self.shared.note(&page.rows);
+            Ok(page)
         })
     }
 

@@ -51,8 +51,9 @@ async fn due_rows_come_longest_due_first<S: Store>(store: S) {
         insert(&store, &row).await;
     }
     let due = async |now, limit| {
-        let rows = soon(store.due(now, limit)).await.expect("due rows");
-        let scopes: Vec<_> = rows.iter().map(|row| row.scope).collect();
+        let page = soon(store.due(now, limit)).await.expect("due rows");
+        assert!(page.unreadable.is_empty() && page.next.is_none());
+        let scopes: Vec<_> = page.rows.iter().map(|row| row.scope).collect();
         scopes
     };
     let scopes = |of: &[u64]| of.iter().map(|n| rows::scope(*n)).collect::<Vec<_>>();

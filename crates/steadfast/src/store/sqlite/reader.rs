@@ -127,29 +127,25 @@ impl Reader<'_> {
         one(self.conn, &mut self.by_id, "WHERE r.id = ?1", &bytes)
     }
 
-    /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it
-    /// is an error where there is nothing else.
-    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Vec<Record>, StoreError> {
+    /// Rows due, the longest due first. A row that cannot be read does not hide those after it.
+    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Page, StoreError> {
         let sql = rows::select(
             "WHERE r.locked_until IS NOT NULL AND r.locked_until <= ?1 ORDER BY r.locked_until",
         );
-        let mut unreadable = None;
-        let mut due = Vec::new();
+        let mut page = Page::default();
         let mut statement = self.conn.prepare(&sql).map_err(|e| store_error(&e))?;
         let mut found = statement
             .query([codec::date(now)])
             .map_err(|e| store_error(&e))?;
-        while due.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
+        while page.rows.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
             match found.next().map_err(|e| store_error(&e))?.map(rows::read) {
                 None => break,
-                Some(Ok((row, _))) => due.push(row),
-                Some(Err(error)) => unreadable = Some(error),
+                Some(Ok((row, _))) => page.rows.push(row),
+                Some(Err(StoreError::Unreadable(why))) => page.unreadable.push(why),
+                Some(Err(error)) => return Err(error),
             }
         }
-        match unreadable {
-            Some(error) if due.is_empty() => Err(error),
-            _ => Ok(due),
-        }
+        Ok(page)
     }
 
     pub(super) fn scan(&mut self, scan: &Scan) -> Result<Page, StoreError> {

@@ -222,8 +222,16 @@ impl Store for Faulty {
         Box::pin(self.read(Act::Get, self.memory.scan(scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(Act::Get, self.memory.due(now, limit)))
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        let due = async move {
+            let spoilt = self.spoilt.lock().unwrap().clone();
+            let mut page = self.memory.due(now, limit).await?;
+            let is_spoilt = |row: &mut Record| spoilt.contains(&row.scope);
+            let unreadable = page.rows.extract_if(.., is_spoilt);
+            page.unreadable = unreadable.map(|row| row.id.to_string()).collect();
+            Ok(page)
+        };
+        Box::pin(self.read(Act::Get, due))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

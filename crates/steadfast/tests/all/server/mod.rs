@@ -5,6 +5,7 @@
 
 mod axum_layer;
 mod deadlines;
+mod defaults;
 mod doubted;
 mod duplicates;
 mod ends;
