@@ -122,14 +122,7 @@ async fn an_answer_of_1_mib_is_kept_and_one_of_a_byte_more_is_not() {
 #[tokio::test(start_paused = true)]
 async fn a_body_of_1_mib_is_taken_and_one_of_a_byte_more_is_refused() {
     let server = Server::new(Arc::new(Memory::new()), Limits::default());
-    let anybody: steadfast::server::Caller = Arc::new(|_| {
-        Ok(Principal {
-            rule: "anonymous".to_owned(),
-            kind: "anonymous".to_owned(),
-            value: Bytes::new(),
-        })
-    });
-    let layer = IdempotencyLayer::new(server.await.unwrap(), RoutePolicy::default(), anybody);
+    let layer = IdempotencyLayer::new(server.await.unwrap());
     let service = layer.layer(service_fn(|request: Request<Body>| async {
         let length = request
             .into_body()
