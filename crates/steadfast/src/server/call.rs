@@ -12,6 +12,8 @@ use steadfast_core::policy::{InFlight, OnUnknown, RoutePolicy};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::{OperationId, Owner, Standing};
 
+use crate::event::RouteId;
+
 /// Who sends a request: the rule that found out, and what it found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -48,6 +50,8 @@ pub struct Call {
     pub policy: Arc<RoutePolicy>,
     /// Until when the caller waits.
     pub deadline: Deadline,
+    /// The route, for whoever observes.
+    pub route: RouteId,
 }
 
 impl fmt::Debug for Call {
@@ -69,6 +73,7 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) policy: Arc<RoutePolicy>,
     pub(super) deadline: Deadline,
+    pub(super) route: RouteId,
     pub(super) scope: ScopeHash,
     pub(super) tenant: Tenant,
     pub(super) rule: String,

@@ -24,6 +24,7 @@ use super::execute::Handler;
 use super::{Call, Principal, Server, admission, reply};
 use crate::body::{Body, BoxError};
 use crate::clock;
+use crate::event::RouteId;
 
 /// Finds out who sends a request.
 pub type Caller = Arc<dyn Fn(&Parts) -> Result<Principal, Problem> + Send + Sync>;
@@ -149,6 +150,7 @@ where
         principal,
         policy,
         deadline,
+        route: RouteId::default(),
     };
     Ok(layer.server.call(call, Handler(inner)).await)
 }

@@ -33,6 +33,7 @@ mod fence;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod timed;
 #[cfg_attr(
     not(feature = "sqlite"),
     allow(dead_code, reason = "shared by the durable stores")
