@@ -16,7 +16,7 @@ use steadfast_core::record::{OperationId, Owner};
 use steadfast_core::retry::Reason;
 use steadfast_core::trace_context::TraceId;
 
-pub use attempt::{Attempt, Watched};
+pub use attempt::{Attempt, Leaving, Watched};
 pub use outcome::{KeyedOutcome, RequestOutcome};
 
 /// A route, by the number that its assembler gave it. A library with one policy has route 0.
@@ -56,6 +56,8 @@ pub enum Event<'a> {
         /// How long it took.
         took: Duration,
     },
+    /// A message was refused for its framing, before it was anybody's.
+    Malformed,
     /// So many records were past their expiry and were removed.
     Expired(u32),
 }

@@ -83,6 +83,44 @@ impl Attempt {
     }
 }
 
+/// An attempt whose caller may leave at any moment: dropping it tells that.
+pub struct Leaving {
+    attempt: Option<Attempt>,
+    sent: bool,
+}
+
+impl Leaving {
+    /// Guards `attempt`, of which nothing is sent yet.
+    pub fn new(attempt: Attempt) -> Leaving {
+        Leaving {
+            attempt: Some(attempt),
+            sent: false,
+        }
+    }
+
+    /// From now on something may have been sent.
+    pub fn sending(&mut self) {
+        self.sent = true;
+    }
+
+    /// The attempt, whose end is the taker's to tell.
+    pub fn stays(mut self) -> Option<Attempt> {
+        self.attempt.take()
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        if let Some(attempt) = self.attempt.take() {
+            let effect = match self.sent {
+                true => attempt.cut_effect(),
+                false => Effect::None,
+            };
+            attempt.ended(End::CallerLeft, effect, None);
+        }
+    }
+}
+
 /// An answer's body that tells of its attempt's end: the body's own, a cut, or the caller's
 /// leaving.
 pub struct Watched<B> {
