@@ -108,7 +108,7 @@ impl Gateway {
         }
         let named = all.into_iter();
         named
-            .map(|(target, status)| (target.to_string(), status))
+            .map(|(target, status)| (target.authority(), status))
             .collect()
     }
 

@@ -52,7 +52,7 @@ impl Watch {
         let mut routes = vec![own("(none)"), own("(operations)")];
         routes.extend(settings.routes.iter().map(|route| Named {
             label: route.name.as_str().into(),
-            upstream: route.to.to_string().into(),
+            upstream: route.to.authority().into(),
             keyed: route.policy.idempotency.mode != steadfast_core::policy::KeyMode::Off,
         }));
         Watch {

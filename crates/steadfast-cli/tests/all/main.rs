@@ -9,6 +9,8 @@ mod examples;
 mod framing;
 mod gateway;
 mod listen;
+mod logs;
+mod metrics;
 mod reports;
 mod stage;
 mod tidy;
