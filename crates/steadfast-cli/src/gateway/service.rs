@@ -21,6 +21,7 @@ use steadfast_core::look_alikes::strip_look_alikes;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
+use steadfast_core::time::MonoTime;
 
 use super::incoming::{take_off_hop, told_deadline};
 use super::proxy;
@@ -133,7 +134,6 @@ impl Gateway {
         peer: IpAddr,
         telling: &mut Telling,
     ) -> Result<(RequestOutcome, Response<Body>), Problem> {
-        let received = telling.came();
         let (mut parts, body) = request.into_parts();
         known_spelling(&parts.method)?;
         let path = RequestPath::parse(parts.uri.path()).map_err(bad_path)?;
@@ -144,14 +144,7 @@ impl Gateway {
         }
         let (route_id, (route, policy, pool)) = self.route(&path, &parts.method)?;
         telling.of_route(route_id);
-        let told = told_deadline(&parts.headers);
-        if told.is_some_and(|left| left.is_zero()) {
-            let detail = "The caller's deadline has passed already, so nothing was done. Send it \
-                          again with more time.";
-            return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
-        }
-        let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
-        let deadline = Deadline::after(received, limit);
+        let deadline = deadline_of(&parts.headers, telling.came(), policy.deadline)?;
         let trusted = self.inner.trusted.trusts(peer);
         let trailers = take_off_hop(&mut parts.headers, &policy.idempotency.header)?;
         let attempt = if trusted {
@@ -305,6 +298,22 @@ impl Gateway {
             status::response(&row)
         })
     }
+}
+
+/// By when the caller wants its answer, within the route's ceiling.
+fn deadline_of(
+    headers: &HeaderMap,
+    came: MonoTime,
+    ceiling: Duration,
+) -> Result<Deadline, Problem> {
+    let told = told_deadline(headers);
+    if told.is_some_and(|left| left.is_zero()) {
+        let detail = "The caller's deadline has passed already, so nothing was done. Send it \
+                      again with more time.";
+        return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
+    }
+    let limit = told.map_or(ceiling, |left| left.min(ceiling));
+    Ok(Deadline::after(came, limit))
 }
 
 /// The whole body of a keyed request, before its caller's deadline.

@@ -75,7 +75,10 @@ fn every_metric_has_its_name_type_and_labels_for_a_reader_that_is_not_ours() {
     let gateway = folder.gateway();
     let key = "0b2b2f0e-6a62-4d4b-9f0c-3d5f6f1a7c11";
     assert_eq!(gateway.ask(&Request::order(key)).expect("one").status, 201);
-    assert_eq!(gateway.ask(&Request::order(key)).expect("again").status, 201);
+    assert_eq!(
+        gateway.ask(&Request::order(key)).expect("again").status,
+        201
+    );
     let caller = Caller::to(gateway.admin).expect("the admin address");
     let answer = caller.ask(&Request::get("/metrics")).expect("an answer");
     let kind = answer.field("content-type");

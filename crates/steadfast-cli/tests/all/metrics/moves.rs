@@ -1,7 +1,8 @@
 //! Do this, and that moves.
 
 use super::{
-    Caller, Config, Counts, Folder, Honours, Ledger, Obliging, Request, count, counts, nobody, until,
+    Caller, Config, Counts, Folder, Honours, Ledger, Obliging, Request, count, counts, nobody,
+    until,
 };
 
 const KEYS: [&str; 8] = [
@@ -47,10 +48,7 @@ fn cases() -> Vec<Case<'static>> {
     vec![
         (
             get("/status/200"),
-            &[
-                "requests{all,success}",
-                "attempts{all,1,200}",
-            ],
+            &["requests{all,success}", "attempts{all,1,200}"],
         ),
         (
             get("/status/404"),
@@ -93,7 +91,10 @@ fn cases() -> Vec<Case<'static>> {
                 "retries_skipped{gone,never-sent}",
             ],
         ),
-        (request("PUT", "/gone", "", ""), &["requests{(none),refused}"]),
+        (
+            request("PUT", "/gone", "", ""),
+            &["requests{(none),refused}"],
+        ),
         (
             get("/.steadfast/operations/1"),
             &["requests{(operations),refused}"],
@@ -159,7 +160,10 @@ fn cases() -> Vec<Case<'static>> {
             post("/cut", KEYS[5]),
             &["requests{all,unknown}", "keyed{all,unknown}"],
         ),
-        ("GET / HTTP/1.1\r\nhost : h\r\n\r\n".to_owned(), &["malformed{}"]),
+        (
+            "GET / HTTP/1.1\r\nhost : h\r\n\r\n".to_owned(),
+            &["malformed{}"],
+        ),
     ]
 }
 
@@ -174,7 +178,9 @@ fn series(short: &str) -> String {
         _ => return format!("steadfast_{name}_total"),
     };
     let pairs = labels.iter().zip(values);
-    let pairs: Vec<String> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+    let pairs: Vec<String> = pairs
+        .map(|(name, value)| format!("{name}=\"{value}\""))
+        .collect();
     format!("steadfast_{name}_total{{{}}}", pairs.join(","))
 }
 
@@ -202,7 +208,9 @@ fn what_a_request_comes_to_moves_its_counters_by_one_and_no_others() {
         let answer = caller.rest();
         let after = counts(&gateway.metrics(), &COUNTED);
         let was = |series: &String| before.get(series).copied().unwrap_or(0.0);
-        let by = after.iter().map(|(series, now)| (series, now - was(series)));
+        let by = after
+            .iter()
+            .map(|(series, now)| (series, now - was(series)));
         let by: Counts = by
             .filter(|(_, by)| *by != 0.0)
             .map(|(series, by)| (series.clone(), by))
@@ -265,11 +273,20 @@ fn waiters_waits_and_holds_of_a_key_are_measured() {
     for (series, wanted) in [
         ("steadfast_waiters{kind=\"key\"}".to_owned(), 0.0),
         ("steadfast_wait_seconds_count{kind=\"key\"}".to_owned(), 2.0),
-        (format!("steadfast_keyed_total{{{route},outcome=\"executed\"}}"), 1.0),
-        (format!("steadfast_keyed_total{{{route},outcome=\"joined\"}}"), 2.0),
+        (
+            format!("steadfast_keyed_total{{{route},outcome=\"executed\"}}"),
+            1.0,
+        ),
+        (
+            format!("steadfast_keyed_total{{{route},outcome=\"joined\"}}"),
+            2.0,
+        ),
         (format!("steadfast_request_seconds_count{{{route}}}"), 3.0),
         (format!("steadfast_attempt_seconds_count{{{route}}}"), 1.0),
-        ("steadfast_store_seconds_count{operation=\"insert\"}".to_owned(), 3.0),
+        (
+            "steadfast_store_seconds_count{operation=\"insert\"}".to_owned(),
+            3.0,
+        ),
         (inflight, 0.0),
     ] {
         assert_eq!(count(&text, &series), wanted, "{series}\n{text}");
@@ -290,7 +307,10 @@ fn a_lease_that_its_holder_left_is_counted_under_that_holder() {
     let mut caller = Caller::to(first.data).expect("the gateway");
     caller.send(&Request::order(KEYS[0]));
     until("the effect", || (ledger.effects() == 1).then_some(()));
-    let owner = first.records()[0]["owner"].as_str().expect("an owner").to_owned();
+    let owner = first.records()[0]["owner"]
+        .as_str()
+        .expect("an owner")
+        .to_owned();
     let instance = owner.split('-').next().expect("an instance");
     first.kill();
     let second = folder.gateway();

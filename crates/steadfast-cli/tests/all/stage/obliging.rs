@@ -59,7 +59,9 @@ fn serve(mut stream: &TcpStream, secret: &str, kept: &Mutex<Vec<String>>) -> Opt
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
         let path = head.split(' ').nth(1)?.to_owned();
-        kept.lock().unwrap_or_else(PoisonError::into_inner).push(head);
+        kept.lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(head);
         let path = path.split('?').next()?;
         let status = match path {
             "/cut" => return None,

@@ -10,6 +10,7 @@ mod ends;
 pub mod faults;
 mod leases;
 mod leaving;
+mod observed;
 mod same;
 pub mod script;
 mod secrecy;
