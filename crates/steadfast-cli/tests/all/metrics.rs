@@ -6,9 +6,7 @@ use std::net::TcpListener;
 
 use serde_json::Value;
 
-use crate::stage::{
-    Caller, Config, Folder, Gateway, Honours, Ledger, Obliging, Request, finish, until,
-};
+use crate::stage::{Caller, Config, Folder, Honours, Ledger, Obliging, Request, finish, until};
 
 mod moves;
 
