@@ -180,11 +180,7 @@ impl Gateway {
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
         let body = collect(body, policy.body_limit, deadline).await?;
-        let target = parts
-            .uri
-            .path_and_query()
-            .map_or("/", |target| target.as_str())
-            .to_owned();
+        let target = target_of(&parts);
         let policy = Arc::clone(policy);
         let call = Call {
             parts,
@@ -298,6 +294,12 @@ impl Gateway {
             status::response(&row)
         })
     }
+}
+
+/// Path and query, byte for byte.
+fn target_of(parts: &Parts) -> String {
+    let target = parts.uri.path_and_query();
+    target.map_or("/", |target| target.as_str()).to_owned()
 }
 
 /// By when the caller wants its answer, within the route's ceiling.

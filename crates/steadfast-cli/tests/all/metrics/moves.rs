@@ -321,3 +321,29 @@ fn a_lease_that_its_holder_left_is_counted_under_that_holder() {
     });
     assert_eq!(count(&text, &series), 1.0, "{text}");
 }
+
+#[test]
+fn a_caller_who_leaves_before_the_answer_is_counted_as_that() {
+    let (folder, ledger) = (Folder::new(), Ledger::open(Honours::Nothing));
+    let config = Config {
+        to: &ledger,
+        top: "",
+        idempotency: "",
+    };
+    folder.write("s.toml", config.text());
+    let gateway = folder.gateway();
+    ledger.hold();
+    let mut caller = Caller::to(gateway.data).expect("the gateway");
+    caller.send(&Request::post("/orders", None));
+    until("the effect", || (ledger.effects() == 1).then_some(()));
+    drop(caller);
+    let route = "route=\"/{*rest}\"";
+    let left = format!("steadfast_requests_total{{{route},outcome=\"caller-left\"}}");
+    let text = until("the leaving", || {
+        let text = gateway.metrics();
+        (count(&text, &left) == 1.0).then_some(text)
+    });
+    let attempt =
+        format!("steadfast_attempts_total{{{route},attempt=\"1\",result=\"caller-left\"}}");
+    assert_eq!(count(&text, &attempt), 1.0, "{text}");
+}
