@@ -44,7 +44,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    log_to_stderr();
+    // The gateway's log is begun once its settings say how.
+    if !matches!(arguments.command, Command::Gateway(_)) {
+        log_to_stderr();
+    }
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));

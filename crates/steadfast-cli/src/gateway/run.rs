@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Request, Response};
 use steadfast::body::Body;
+use steadfast::event::{Event, Observer, nobody};
 use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
 use steadfast::store::{Store, StoreError};
 use steadfast_core::fingerprint::FingerprintSecret;
@@ -16,10 +17,11 @@ use steadfast_core::problem::{Problem, Slug};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::admin::Admin;
+use super::admin::{Admin, Seen};
 use super::framing::Violation;
 use super::listen::{self, Front, Limits, Peer, RequestBody};
 use super::service::Gateway;
+use super::watch::Watch;
 use crate::settings::Settings;
 
 /// The gateway's two addresses, bound.
@@ -97,11 +99,17 @@ pub struct Ended {
     pub stopped: usize,
 }
 
+/// A server side, and who is told what happens there.
+pub struct Prepared {
+    server: Server,
+    watch: Arc<Watch>,
+}
+
 /// The server side of `settings` over `store`.
 ///
 /// # Errors
 /// Those of the store, and a configured secret that it does not know.
-pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Server, StoreError> {
+pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Prepared, StoreError> {
     let leases = settings
         .routes
         .iter()
@@ -109,7 +117,13 @@ pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Serve
     let defaults = ServerLimits::default();
     let lease = leases.min().unwrap_or(defaults.lease);
     let server = Server::new(store, ServerLimits { lease, ..defaults }).await?;
-    with_secret(server, settings)
+    let server = with_secret(server, settings)?;
+    let watch = Arc::new(Watch::new(settings));
+    let observer: Arc<dyn Observer> = Arc::<Watch>::clone(&watch);
+    Ok(Prepared {
+        server: server.with_observer(observer),
+        watch,
+    })
 }
 
 /// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within
@@ -123,20 +137,25 @@ pub async fn run(
     sockets: Sockets,
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, StoreError> {
-    let server = prepare(settings, store).await?;
-    Ok(serve(settings, server, sockets, stop).await)
+    let prepared = prepare(settings, store).await?;
+    Ok(serve(settings, prepared, sockets, stop).await)
 }
 
-/// The same with a server that is prepared.
+/// The same with what is prepared.
 pub async fn serve(
     settings: &Settings,
-    server: Server,
+    prepared: Prepared,
     sockets: Sockets,
     stop: impl Future<Output = ()>,
 ) -> Ended {
+    let Prepared { server, watch } = prepared;
     let gateway = Gateway::new(settings, server.clone());
     let admin = Admin::new(
-        server.clone(),
+        Seen {
+            server: server.clone(),
+            gateway: gateway.clone(),
+            watch,
+        },
         settings.top.admin,
         settings
             .top
@@ -164,12 +183,14 @@ pub async fn serve(
         let left = async { drop(left.wait_for(|left| *left).await) };
         server.drain_after(left, drain).await
     };
+    let observer = Arc::clone(server.observer());
     let answer = move |request, peer| {
         let gateway = gateway.clone();
         async move { gateway.answer(request, peer).await }
     };
     let callers = async {
-        let drained = listen::serve(sockets.data, front(service(answer), limits), stop).await;
+        let front = front(service(answer), limits, observer);
+        let drained = listen::serve(sockets.data, front, stop).await;
         leave.send_replace(true);
         drained
     };
@@ -196,7 +217,9 @@ async fn operators(listener: TcpListener, admin: Admin, mut ends: watch::Receive
     let ended = async move {
         let _ = ends.wait_for(|ended| *ended).await;
     };
-    listen::serve(listener, front(service(answer), limits), ended).await;
+    // What comes to the admin address is no traffic.
+    let front = front(service(answer), limits, nobody());
+    listen::serve(listener, front, ended).await;
 }
 
 /// The configured fingerprint secret, which the store has to know: a record made with one that it
@@ -215,7 +238,11 @@ fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError
     })
 }
 
-fn front<S>(service: S, limits: Limits) -> Front<S> {
+fn front<S>(service: S, limits: Limits, observer: Arc<dyn Observer>) -> Front<S> {
+    let refuse = move |violation: &Violation| {
+        observer.on(Event::Malformed);
+        refuse(violation)
+    };
     Front {
         service,
         refuse: Arc::new(refuse),

@@ -48,6 +48,8 @@ pub fn top(top: &Top) -> Vec<Shown> {
         ("trusted_peers", Some(json!(peers.collect::<Vec<_>>()))),
         ("admin_token", secret(&top.admin_token)),
         ("secret", secret(&top.secret)),
+        ("log.format", Some(json!(top.log.format.as_str()))),
+        ("log.attempts", Some(json!(top.log.attempts))),
     ];
     let shown = values
         .into_iter()

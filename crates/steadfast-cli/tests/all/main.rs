@@ -11,6 +11,8 @@ mod framing;
 mod gateway;
 mod init;
 mod listen;
+mod logs;
+mod metrics;
 mod own_database;
 mod reports;
 mod shell;

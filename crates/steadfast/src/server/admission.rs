@@ -18,6 +18,7 @@ use steadfast_core::problem::{Problem, Slug};
 use super::{Call, Principal};
 use crate::body::BoxError;
 use crate::clock;
+use crate::event::RouteId;
 
 /// The key of a request that is to be honoured; `None` where the request goes on without one.
 /// `attempt` is the attempt count that the caller sent, one where it sent none.
@@ -92,6 +93,8 @@ pub struct Admitted {
     pub policy: Arc<RoutePolicy>,
     /// Until when the caller waits; for its own body, too.
     pub deadline: Deadline,
+    /// Which route took it, for whoever observes.
+    pub route: RouteId,
 }
 
 impl Admitted {
@@ -116,6 +119,7 @@ impl Admitted {
             principal: self.principal,
             policy: self.policy,
             deadline: self.deadline,
+            route: self.route,
         })
     }
 }

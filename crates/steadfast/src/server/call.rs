@@ -14,6 +14,8 @@ use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::{OperationId, Owner, Standing};
 
+use crate::event::RouteId;
+
 /// Who sends a request: the rule that found out, and what it found.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Principal {
@@ -87,6 +89,8 @@ pub struct Call {
     pub policy: Arc<RoutePolicy>,
     /// Until when the caller waits.
     pub deadline: Deadline,
+    /// The route, for whoever observes.
+    pub route: RouteId,
 }
 
 impl fmt::Debug for Call {
@@ -108,6 +112,7 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) policy: Arc<RoutePolicy>,
     pub(super) deadline: Deadline,
+    pub(super) route: RouteId,
     pub(super) scope: ScopeHash,
     pub(super) tenant: Tenant,
     pub(super) rule: String,

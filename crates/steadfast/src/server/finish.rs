@@ -11,7 +11,7 @@ use steadfast_core::effect::Effect;
 use steadfast_core::policy::Meaning;
 use steadfast_core::record::{Ended, Record, State};
 
-use super::caller::Reply;
+use super::caller::{Given, Reply};
 use super::execute::Execute;
 use super::hold::End;
 use super::reply;
@@ -105,7 +105,7 @@ impl<E: Execute> Work<E> {
             return self.give(own);
         }
         let repeats = self.asked.may_repeat(&stands.standing);
-        let given = reply::settled(id, &stands.standing, repeats);
+        let given = Given::settled(id, &stands.standing, repeats, true);
         self.teller.tell(Reply::Answer(Box::new(given)));
     }
 

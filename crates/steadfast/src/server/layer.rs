@@ -26,6 +26,7 @@ use super::operation::Keyless;
 use super::{KeyedOperation, Principal, Server, admission, reply};
 use crate::body::{Body, BoxError};
 use crate::clock;
+use crate::event::RouteId;
 
 /// Finds out who sends a request.
 pub type Caller = Arc<dyn Fn(&Parts) -> Result<Principal, Problem> + Send + Sync>;
@@ -172,6 +173,7 @@ where
         key,
         policy: Arc::clone(&layer.policy),
         deadline,
+        route: RouteId::default(),
     };
     let call = admitted.with_body(body).await?;
     Ok(layer.server.call(call, Handler::new(inner)).await)

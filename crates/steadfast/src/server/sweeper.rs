@@ -7,6 +7,7 @@ use steadfast_core::time::WallTime;
 
 use super::{Server, withdraw};
 use crate::clock;
+use crate::event::Event;
 use crate::store::{Op, OpEnd, Page, StoreError};
 
 /// Holds looked at in one round, the longest due first.
@@ -143,7 +144,12 @@ async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<()
             record::recover(&row, now, unrenewed)
         };
         let Some(change) = change else { continue };
-        match withdraw::apply(server, row.scope, change).await {
+        let done = if withdrawn {
+            withdraw::apply(server, row.scope, change).await
+        } else {
+            withdraw::recover(server, &row, change).await
+        };
+        match done {
             Ok(true) => {
                 let (operation, owner) = (row.id, row.standing.owner);
                 tracing::warn!(%operation, %owner, state = %row.standing.state, "a lease ended");
@@ -167,6 +173,7 @@ async fn expire(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(),
             break;
         };
         swept.expired += count;
+        server.inner.observer.on(Event::Expired(count));
         swept.more = count == EXPIRE_BATCH;
         if !swept.more {
             break;

@@ -34,6 +34,7 @@ pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;
+pub mod timed;
 #[cfg_attr(
     not(feature = "sqlite"),
     allow(dead_code, reason = "shared by the durable stores")

@@ -137,6 +137,11 @@ impl Caller {
         let _ = self.0.write_all(&request.bytes());
     }
 
+    /// Sends `bytes` as they are.
+    pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.0.write_all(bytes.as_ref());
+    }
+
     /// Reads one whole answer.
     pub fn answer(&mut self) -> Result<Answer, Cut> {
         let mut bytes = Vec::new();

@@ -12,6 +12,7 @@ mod ends;
 pub mod faults;
 mod leases;
 mod leaving;
+mod observed;
 mod same;
 pub mod script;
 mod secrecy;
@@ -38,6 +39,7 @@ use steadfast::core::key::{Key, KeyRules};
 use steadfast::core::policy::{Idempotency, OnUnknown, RoutePolicy};
 use steadfast::core::record::{Record, State};
 use steadfast::core::time::WallTime;
+use steadfast::event::RouteId;
 use steadfast::server::{Call, Limits, Principal, Server};
 use steadfast::store::memory::Memory;
 use steadfast::store::{Scan, Store};
@@ -158,6 +160,7 @@ impl World {
             },
             policy: Arc::new(policy),
             deadline: Deadline::after(clock::mono_now(), within),
+            route: RouteId::default(),
         }
     }
 
