@@ -8,6 +8,7 @@ mod environment;
 mod examples;
 mod framing;
 mod gateway;
+mod http2;
 mod listen;
 mod reports;
 mod stage;

@@ -192,6 +192,9 @@ where
 
     /// Ready when nothing came from the caller for the limit, and no answer to a ping either.
     fn poll_silent(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.silence == Silence::Asked && self.heard.take() {
+            self.silence = Silence::Begins;
+        }
         loop {
             let limit = match self.silence {
                 Silence::Begins => self.limits.ping_every,
