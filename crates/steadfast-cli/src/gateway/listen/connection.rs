@@ -60,21 +60,20 @@ pub(super) async fn run<S: Handler>(
     })
     .await;
     let parts = connection.into_parts();
-    let gate = match parts.io.into_http2() {
-        Ok((stream, held)) => {
-            let Answering {
-                service, refuse, ..
-            } = parts.service;
-            let front = Front {
-                service,
-                refuse,
-                limits,
-            };
-            // On the heap, since most connections are not HTTP/2's.
-            return Box::pin(http2::run(stream, held, peer, front, later)).await;
-        }
-        Err(gate) => gate,
-    };
+    let gate = parts.io;
+    if gate.opened_http2() {
+        let Answering {
+            service, refuse, ..
+        } = parts.service;
+        let front = Front {
+            service,
+            refuse,
+            limits,
+        };
+        let (stream, held) = gate.into_inner();
+        // On the heap, since most connections are not HTTP/2's.
+        return Box::pin(http2::run(stream, held, peer, front, later)).await;
+    }
     match end {
         Ok(()) => gate.close().await,
         Err(error) => {

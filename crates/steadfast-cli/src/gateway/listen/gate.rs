@@ -80,13 +80,15 @@ impl<T> Gate<T> {
         &self.io
     }
 
-    /// The socket and what came, where the connection turned out to be HTTP/2's: the reader above
-    /// got an error then, and nothing else happened.
-    pub(super) fn into_http2(self) -> Result<(T, BytesMut), Gate<T>> {
-        match self.opened_http2 {
-            true => Ok((self.io, self.held)),
-            false => Err(self),
-        }
+    /// Whether the connection turned out to be HTTP/2's: the reader above got an error then, and
+    /// nothing else happened.
+    pub(super) fn opened_http2(&self) -> bool {
+        self.opened_http2
+    }
+
+    /// The socket, and what came and has not passed.
+    pub(super) fn into_inner(self) -> (T, BytesMut) {
+        (self.io, self.held)
     }
 
     /// Asks the framer about what is held.

@@ -148,7 +148,7 @@ fn callers(to: SocketAddr, seed: u64, go: &Arc<Go>) -> Vec<std::thread::JoinHand
         let go = Arc::clone(go);
         std::thread::spawn(move || {
             let keys = |turn| key(seed, caller, turn);
-            if caller % 2 == 0 {
+            if caller.is_multiple_of(2) {
                 return load(Http1(to, None), keys, &go);
             }
             let mut runtime = tokio::runtime::Builder::new_current_thread();

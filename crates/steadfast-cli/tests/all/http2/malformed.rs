@@ -4,6 +4,9 @@
 use super::frames::*;
 use super::*;
 
+/// A head, field by field.
+type Fields<'a> = Vec<(&'a str, &'a [u8])>;
+
 /// A front whose service counts its calls, and reads what it is sent.
 async fn counting() -> (Running, Count) {
     let calls = Count::default();
@@ -39,7 +42,7 @@ async fn a_head_that_http_1_1_refuses_is_refused_with_the_same_words() {
     let (front, calls) = counting().await;
     let long = "x".repeat(MAX_HEAD);
     let many: Vec<(&str, &str)> = (0..MAX_FIELDS).map(|_| ("x", "y")).collect();
-    let cases: Vec<(Vec<(&str, &[u8])>, Violation)> = vec![
+    let cases: Vec<(Fields<'_>, Violation)> = vec![
         (fields("GET", &[("host", "b")]), Violation::TargetAuthority),
         (
             fields("GET", &[("host", "a"), ("host", "a")]),
@@ -96,7 +99,7 @@ fn with(name: &'static str, value: &'static str) -> Vec<(&'static str, &'static 
 #[tokio::test]
 async fn what_makes_a_message_malformed_ends_its_stream_and_reaches_nobody() {
     let (front, calls) = counting().await;
-    let cases: Vec<Vec<(&str, &[u8])>> = vec![
+    let cases: Vec<Fields<'_>> = vec![
         fields("GET", &[("connection", "close")]),
         fields("GET", &[("transfer-encoding", "chunked")]),
         fields("GET", &[("upgrade", "h2c")]),

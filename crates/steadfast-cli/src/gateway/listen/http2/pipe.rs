@@ -4,7 +4,6 @@
 //! A caller who opens no window within the limit has its stream reset. So only as much is given to
 //! the parser as the windows have room for: what lies there already could not be taken back.
 
-use std::error::Error;
 use std::future::poll_fn;
 use std::task::Poll;
 use std::time::{Duration, UNIX_EPOCH};
@@ -42,9 +41,8 @@ pub(super) async fn send<B>(
 ) -> Result<(), Gone>
 where
     B: Body<Data = Bytes> + Unpin,
-    B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let (mut parts, mut body) = response.into_parts();
+    let (mut parts, body) = response.into_parts();
     let announced = dress(&mut parts.headers);
     let bodiless = matches!(
         parts.status,
@@ -53,18 +51,32 @@ where
     if let Some(length) = body.size_hint().exact().filter(|_| !bodiless) {
         let known = parts.headers.contains_key(CONTENT_LENGTH);
         // Of an empty body, a HEAD's answer says nothing: the length is that of a GET's.
-        if !known && !(head_only && length == 0) {
+        if !(known || head_only && length == 0) {
             parts
                 .headers
                 .insert(CONTENT_LENGTH, HeaderValue::from(length));
         }
     }
     let ends = head_only || bodiless || body.is_end_stream();
-    let mut stream = respond.send_response(Response::from_parts(parts, ()), ends)?;
-    while !ends {
+    let stream = respond.send_response(Response::from_parts(parts, ()), ends)?;
+    match ends {
+        true => Ok(()),
+        false => send_body(stream, body, &announced, stall).await,
+    }
+}
+
+async fn send_body<B>(
+    mut stream: SendStream<Bytes>,
+    mut body: B,
+    announced: &[HeaderName],
+    stall: Duration,
+) -> Result<(), Gone>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    loop {
         let Some(frame) = next(&mut stream, &mut body).await? else {
-            stream.send_data(Bytes::new(), true)?;
-            return Ok(());
+            return Ok(stream.send_data(Bytes::new(), true)?);
         };
         let frame = frame.map_err(|_| {
             // A part must never look like the whole.
@@ -81,11 +93,10 @@ where
             }
             Err(frame) => {
                 let trailers = frame.into_trailers().unwrap_or_default();
-                return end_with(&mut stream, trailers, &announced);
+                return end_with(&mut stream, trailers, announced);
             }
         }
     }
-    Ok(())
 }
 
 /// The head's fields as HTTP/2 has them: no field of a connection, one Date. Returns the trailers
