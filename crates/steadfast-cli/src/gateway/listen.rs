@@ -80,6 +80,10 @@ pub struct Http2Limits {
     pub streams: u32,
     /// Streams that a connection's caller may reset unanswered beyond those that were answered.
     pub resets: u32,
+    /// Streams reset for what is malformed in them.
+    pub malformed: usize,
+    /// Bytes of one body that its caller may send before they are read.
+    pub window: u32,
     /// Without a byte from the caller before it is asked for a sign of life.
     pub ping_every: Duration,
     /// How long the sign may take.
@@ -94,6 +98,10 @@ impl Default for Http2Limits {
             streams: 100,
             // As Envoy has it: a caller who gives up that often asks for work to be thrown away.
             resets: 500,
+            // Whoever sends so many does not correct itself.
+            malformed: 100,
+            // HTTP/2's own default: what keeps a link busy while the reader turns round.
+            window: 65_535,
             // A caller who vanished holds its streams for less than a minute.
             ping_every: Duration::from_secs(30),
             ping_answer: Duration::from_secs(20),

@@ -25,16 +25,8 @@ use io::Io;
 
 pub use body::StreamBody;
 
-/// Bytes that a stream's caller may send before they are read: HTTP/2's own default, as much as
-/// keeps a link busy while the reader turns round.
-const STREAM_WINDOW: u32 = 65_535;
-
 /// Bytes of one stream's answer that wait for the socket.
 const SEND_BUFFER: usize = 64 * 1024;
-
-/// Streams reset for what is malformed in them, until the connection ends: whoever sends so many
-/// does not correct itself.
-const MALFORMED_STREAMS: usize = 100;
 
 /// What a field costs in HTTP/2's measure of a head beyond its bytes (RFC 9113, 6.5.2).
 const FIELD_OVERHEAD: usize = 32;
@@ -97,17 +89,17 @@ where
 /// The parser with the bounds of this front.
 fn opening<S>(front: &Front<S>) -> h2::server::Builder {
     let limits = front.limits;
-    let streams = limits.http2.unwrap_or_default().streams;
+    let http2 = limits.http2.unwrap_or_default();
     // The same head as in HTTP/1.1 has to fit; its exact size is judged when it is whole.
     let head = limits.head.bytes + limits.head.fields * FIELD_OVERHEAD;
     let mut builder = h2::server::Builder::new();
     builder
-        .max_concurrent_streams(streams)
-        .initial_window_size(STREAM_WINDOW)
+        .max_concurrent_streams(http2.streams)
+        .initial_window_size(http2.window)
         // Room for all streams, so that none whose reader is slow holds the others up.
-        .initial_connection_window_size(STREAM_WINDOW.saturating_mul(streams))
+        .initial_connection_window_size(http2.window.saturating_mul(http2.streams))
         .max_header_list_size(u32::try_from(head).unwrap_or(u32::MAX))
         .max_send_buffer_size(SEND_BUFFER)
-        .max_local_error_reset_streams(Some(MALFORMED_STREAMS));
+        .max_local_error_reset_streams(Some(http2.malformed));
     builder
 }

@@ -97,7 +97,8 @@ where
         }
     }
 
-    /// Moves everything on; ready at the connection's end. `drain` is not polled after it was ready.
+    /// Moves everything on; ready at the connection's end. `drain` is not polled once it was
+    /// ready.
     pub(super) fn poll<D: Future>(
         &mut self,
         mut drain: Pin<&mut D>,

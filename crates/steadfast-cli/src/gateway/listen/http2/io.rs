@@ -1,5 +1,5 @@
-//! The socket as the HTTP/2 parser sees it: first the bytes that were read before anybody knew whose
-//! they are, and an error where its other end takes nothing for too long.
+//! The socket as the HTTP/2 parser sees it: first the bytes that were read before anybody knew
+//! whose they are, and an error where its other end takes nothing for too long.
 
 use std::io;
 use std::pin::Pin;

@@ -1,5 +1,5 @@
-//! An answer on its way out over a stream: its head as HTTP/2 has it, its body as fast as the caller
-//! opens its window.
+//! An answer on its way out over a stream: its head as HTTP/2 has it, its body as fast as the
+//! caller opens its window.
 //!
 //! A caller who opens no window within the limit has its stream reset. So only as much is given to
 //! the parser as the windows have room for: what lies there already could not be taken back.
