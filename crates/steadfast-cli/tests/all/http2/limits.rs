@@ -59,9 +59,11 @@ async fn a_caller_who_resets_what_it_opens_again_and_again_is_sent_away() {
         )
         .await;
         let mut caller = Caller::to(front.addr).await;
-        for at in 0..100 {
+        // Paced, the parser's own bound sees nothing: each is taken before it is reset.
+        let streams = if paced { 21 } else { 100 };
+        for at in 0..streams {
             caller.get(2 * at + 1).await;
-            if paced && at <= 20 {
+            if paced {
                 soon("the call", called.notified()).await;
             }
             caller.reset(2 * at + 1).await;
