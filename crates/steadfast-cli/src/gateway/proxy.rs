@@ -1,7 +1,7 @@
 //! Requests without a key: passed on once, streamed both ways.
 
 use http::header::TRAILER;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use steadfast::body::Body;
 use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd, UpstreamBody};
@@ -206,8 +206,13 @@ fn refused(failure: Failure, decision: Decision) -> Problem {
 }
 
 /// The fields that tell an upstream who called: appended to what a trusted peer said, else set
-/// anew.
-pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted: bool) {
+/// anew. `version` is that of the request.
+pub fn write_forwarded(
+    headers: &mut HeaderMap,
+    version: Version,
+    peer: std::net::IpAddr,
+    trusted: bool,
+) {
     if !trusted {
         strip_forwarded(headers);
     }
@@ -232,7 +237,13 @@ pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted:
     if let Some(host) = host.filter(|_| !headers.contains_key("x-forwarded-host")) {
         headers.insert("x-forwarded-host", host);
     }
-    headers.append(http::header::VIA, HeaderValue::from_static("1.1 steadfast"));
+    // The protocol that the request came over, not the one that it goes on with (RFC 9110, 7.6.3).
+    let via = match version {
+        Version::HTTP_2 => "2.0 steadfast",
+        Version::HTTP_10 => "1.0 steadfast",
+        _ => "1.1 steadfast",
+    };
+    headers.append(http::header::VIA, HeaderValue::from_static(via));
 }
 
 /// What says where a request came from, under whatever name: not a stranger's to say.

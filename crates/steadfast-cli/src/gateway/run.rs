@@ -212,6 +212,8 @@ async fn operators(listener: TcpListener, admin: Admin, mut ends: watch::Receive
     };
     let limits = Limits {
         drain: Duration::from_secs(1),
+        // Operators' tools and probes speak HTTP/1.1; what is not spoken cannot be abused.
+        http2: None,
         ..Limits::default()
     };
     let ended = async move {

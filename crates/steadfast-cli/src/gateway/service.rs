@@ -166,7 +166,7 @@ impl Gateway {
             None => None,
         };
         self.strip_principal_fields(&mut parts.headers, trusted);
-        proxy::write_forwarded(&mut parts.headers, peer, trusted);
+        proxy::write_forwarded(&mut parts.headers, parts.version, peer, trusted);
         let upstream = Upstream {
             pool: pool.clone(),
             target: route.to.clone(),

@@ -72,6 +72,8 @@ fn settings() -> BTreeMap<String, String> {
 /// The bounds that nobody sets.
 fn bounds() -> BTreeMap<String, String> {
     let (front, server) = (listen::Limits::default(), server::Limits::default());
+    let http2 = front.http2.expect("HTTP/2 is spoken");
+    let window = usize::try_from(http2.window).expect("a size");
     let linger = usize::try_from(front.linger_bytes).expect("a size");
     let table = [
         ("request head", show_size(front.head.bytes)),
@@ -85,6 +87,15 @@ fn bounds() -> BTreeMap<String, String> {
         ("bytes read after an early refusal", show_size(linger)),
         ("time they are read", show_length(front.linger_time)),
         ("callers' connections", front.connections.to_string()),
+        ("HTTP/2 streams at once", http2.streams.to_string()),
+        ("HTTP/2 streams given up", http2.resets.to_string()),
+        ("HTTP/2 malformed streams", http2.malformed.to_string()),
+        ("HTTP/2 unread bytes of a body", show_size(window)),
+        (
+            "HTTP/2 silence before a ping",
+            show_length(http2.ping_every),
+        ),
+        ("HTTP/2 time for its answer", show_length(http2.ping_answer)),
         ("chunk size line", show_size(framing::MAX_SIZE_LINE)),
         (
             "chunk extensions of one body",

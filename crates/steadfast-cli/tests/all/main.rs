@@ -9,6 +9,7 @@ mod environment;
 mod examples;
 mod framing;
 mod gateway;
+mod http2;
 mod init;
 mod listen;
 mod logs;

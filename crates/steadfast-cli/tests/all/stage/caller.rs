@@ -73,6 +73,18 @@ impl<'a> Request<'a> {
     }
 }
 
+impl Request<'_> {
+    /// The bytes up to the middle of the body, which the caller sends when it is asked to, and the
+    /// rest.
+    pub fn halves(&self) -> (Vec<u8>, Vec<u8>) {
+        let text = String::from_utf8(self.bytes()).expect("text");
+        let text = text.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+        let rest = text.into_bytes();
+        let middle = rest.len() - self.body.len() / 2;
+        (rest[..middle].to_vec(), rest[middle..].to_vec())
+    }
+}
+
 /// A whole answer.
 #[derive(Clone, Debug)]
 pub struct Answer {
@@ -140,6 +152,11 @@ impl Caller {
     /// Sends `bytes` as they are.
     pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.0.write_all(bytes.as_ref());
+    }
+
+    /// Sends a part of a request.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the other side is there");
     }
 
     /// Reads one whole answer.
