@@ -21,6 +21,8 @@ pub enum Command {
     /// Check or show a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// See it at work: orders whose answers get lost, without keys and with
+    Demo(DemoArgs),
     /// Stand in front of an HTTP service: a keyed request happens once
     Gateway(GatewayArgs),
     /// Find, read and settle records
@@ -29,6 +31,20 @@ pub enum Command {
     /// Prepare the store, or ask what is in it
     #[command(subcommand)]
     Store(StoreCommand),
+}
+
+/// `steadfast demo`
+#[derive(Args, Clone, Debug)]
+pub struct DemoArgs {
+    /// Leave the service and the gateway up until Ctrl-C
+    #[arg(long)]
+    pub stay: bool,
+    /// Wait for Enter between the steps
+    #[arg(long)]
+    pub pause: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `steadfast gateway`

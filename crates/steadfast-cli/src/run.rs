@@ -44,7 +44,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    log_to_stderr();
+    log_to_stderr(match &arguments.command {
+        // Its story tells what happens, and most of it is planned.
+        Command::Demo(_) => tracing::Level::ERROR,
+        _ => tracing::Level::INFO,
+    });
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
@@ -52,6 +56,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
         }
+        Command::Demo(args) => commands::demo::run(args, &mut out, &mut err),
         Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
         Command::Keys(command) => {
             let mut console = commands::keys::Console {
@@ -99,11 +104,11 @@ fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
 
 /// What happens while a command works is told on standard error: warnings and errors, and what an
 /// operator did.
-fn log_to_stderr() {
+fn log_to_stderr(level: tracing::Level) {
     let log = tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false);
     // A second start in one process keeps the first log.
-    let _ = log.with_max_level(tracing::Level::INFO).try_init();
+    let _ = log.with_max_level(level).try_init();
 }

@@ -3,6 +3,7 @@
 mod config;
 mod crash;
 mod defaults;
+mod demo;
 mod docs;
 mod environment;
 mod examples;
