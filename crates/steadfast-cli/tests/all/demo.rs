@@ -210,7 +210,7 @@ fn local_addresses(process: u32) -> Vec<String> {
 
 #[test]
 fn what_stays_up_answers_on_loopback_until_a_signal_and_leaves_nothing() {
-    for (signal, key) in [("INT", KEY), ("TERM", KEY)] {
+    for signal in ["INT", "TERM"] {
         let folder = Folder::new();
         let staying = Staying::start(demo(&folder, &["--stay", "--json"]));
         staying.wait_for("steadfast keys list --state unknown");
@@ -226,10 +226,7 @@ fn what_stays_up_answers_on_loopback_until_a_signal_and_leaves_nothing() {
             "{listening:?}"
         );
         let body = "{\"order\":41,\"amount_cents\":5000}";
-        let order = Request {
-            body,
-            ..Request::post("/charges", Some(key))
-        };
+        let order = Request::post("/charges", Some(KEY)).saying(body);
         for replayed in ["false", "true"] {
             let answer = Caller::to(gateway).and_then(|caller| caller.ask(&order).ok());
             let answer = answer.expect("an answer");
