@@ -73,7 +73,7 @@ pub async fn clean_up(
 ) -> Result<(), Stop> {
     story.step("Expiry and clean-up").await;
     story.say(format_args!(
-        "The receipts made {RECEIPTS} records, to be kept for {} s; those of orders are kept for 24 h.",
+        "The receipts made {RECEIPTS} records, kept for {} s; those of orders are kept for 24 h.",
         RECEIPT_RETENTION.as_secs()
     ));
     let gone = front.records_once("/receipts", "the sweeper", |rows| rows.is_empty());

@@ -46,7 +46,7 @@ pub async fn send(
     story.say(format_args!(
         "The same plan, the same client, a fresh ledger. The gateway listens on\n\
          http://{} and keeps its records in\n{}.\n\
-         {RECEIPTS} receipts go first, on a route that keeps records for {} s: they are for step 7.",
+         {RECEIPTS} receipts go first, on a route that keeps records for {} s (step 7).",
         front.callers,
         front.url,
         RECEIPT_RETENTION.as_secs()
@@ -60,18 +60,18 @@ pub async fn send(
     story.say(format_args!(
         "{ORDERS} orders, {requests} requests, {answered} answered 201."
     ));
-    let charges = service.ledger.charges().len();
-    story.say(format_args!(
-        "The service's ledger has {charges} charges, none of them twice. What became of {unknown}\n\
-         orders the gateway does not know. It says so, and did not pass their repeats on\n\
-         (`on_unknown = \"hold\"`, the default)."
-    ));
     let twice = orders
         .iter()
         .find(|order| service.ledger.charges_of(order.number).len() > 1);
     Stop::unless(twice.is_none(), || {
         "an order with a key was charged twice".to_owned()
     })?;
+    let charges = service.ledger.charges().len();
+    story.say(format_args!(
+        "The service's ledger has {charges} charges, none of them twice. What became of\n\
+         {unknown} orders the gateway does not know. It says so, and did not pass their repeats\n\
+         on (`on_unknown = \"hold\"`, the default)."
+    ));
     Ok(receipts)
 }
 

@@ -87,9 +87,9 @@ async fn introduce(story: &mut Story<'_>, address: SocketAddr) {
     story.step("A payment service").await;
     story.say(format_args!(
         "It listens on http://{address}, charges what it is asked to charge, and knows nothing\n\
-         of keys. A plan with a fixed seed says what befalls each attempt at each of {ORDERS} orders:\n\
-         most are answered; some get lost on the way, some fail before the charge, and of some\n\
-         the charge is made and the answer is lost."
+         of keys. A plan with a fixed seed says what befalls each attempt at each of {ORDERS}\n\
+         orders: most are answered; some get lost on the way, some fail before the charge,\n\
+         and of some the charge is made and the answer is lost."
     ));
 }
 
