@@ -61,6 +61,8 @@ pub enum Command {
     /// Write, check or show a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// See it at work: orders whose answers get lost, without keys and with
+    Demo(DemoArgs),
     /// Stand in front of an HTTP service: a keyed request happens once
     #[command(after_long_help = GATEWAY_AFTER)]
     Gateway(GatewayArgs),
@@ -79,6 +81,20 @@ It is ready when GET /readyz on the address for operators answers 200. SIGTERM a
 
 Example:
   steadfast gateway --to http://127.0.0.1:3000 --listen 0.0.0.0:8080";
+
+/// `steadfast demo`
+#[derive(Args, Clone, Debug)]
+pub struct DemoArgs {
+    /// Leave the service and the gateway up until Ctrl-C
+    #[arg(long)]
+    pub stay: bool,
+    /// Wait for Enter between the steps
+    #[arg(long)]
+    pub pause: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 /// `steadfast gateway`
 #[derive(Args, Clone, Debug)]

@@ -7,6 +7,7 @@ use steadfast::store::StoreError;
 use crate::run::Exit;
 
 pub mod config;
+pub mod demo;
 pub mod gateway;
 pub mod keys;
 pub mod shell;

@@ -44,9 +44,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    // The gateway's log is begun once its settings say how.
-    if !matches!(arguments.command, Command::Gateway(_)) {
-        log_to_stderr();
+    match &arguments.command {
+        // Its log is begun once its settings say how.
+        Command::Gateway(_) => {}
+        // Its story tells what happens, and most of it is planned.
+        Command::Demo(_) => log_to_stderr(tracing::Level::ERROR),
+        _ => log_to_stderr(tracing::Level::INFO),
     }
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
@@ -56,6 +59,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
         }
+        Command::Demo(args) => commands::demo::run(args, &mut out, &mut err),
         Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
         Command::Keys(command) => {
             let mut console = commands::keys::Console {
@@ -104,11 +108,11 @@ fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
 
 /// What happens while a command works is told on standard error: warnings and errors, and what an
 /// operator did.
-fn log_to_stderr() {
+fn log_to_stderr(level: tracing::Level) {
     let log = tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false);
     // A second start in one process keeps the first log.
-    let _ = log.with_max_level(tracing::Level::INFO).try_init();
+    let _ = log.with_max_level(level).try_init();
 }

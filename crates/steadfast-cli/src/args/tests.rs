@@ -8,6 +8,7 @@ use super::*;
 /// A stand-in for the program, so that each command is tested by itself.
 #[derive(Debug, Parser)]
 enum Typed {
+    Demo(DemoArgs),
     Gateway(GatewayArgs),
     #[command(subcommand)]
     Config(ConfigCommand),
@@ -32,6 +33,8 @@ fn the_arguments_are_sound() {
 fn wrong_usage_is_refused() {
     use ErrorKind::*;
     let table = [
+        ("demo --seed 3", UnknownArgument),
+        ("demo orders", UnknownArgument),
         ("gateway", MissingRequiredArgument),
         ("gateway --to http://a --config b", ArgumentConflict),
         ("gateway --to http://a --lisen b", UnknownArgument),
@@ -60,6 +63,8 @@ fn wrong_usage_is_refused() {
 #[test]
 fn every_documented_flag_is_taken() {
     for line in [
+        "demo",
+        "demo --stay --pause --json",
         "gateway --to http://a --listen b --admin c --store d",
         "gateway --config a --listen b --admin c --store d",
         "keys new --json",

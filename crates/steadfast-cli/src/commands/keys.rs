@@ -81,25 +81,29 @@ pub fn run(
     }
 }
 
-/// A random key, as UUID version 4 (RFC 9562, 5.4): 122 bits that nobody guesses.
 fn new(args: &NewKeyArgs, console: &mut Console<'_>) -> Result<Exit, Stop> {
-    let bits = clock::random_bits();
-    let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    let key = [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-");
+    let key = fresh_key();
     if args.json {
         writeln!(console.out, "{}", json!({ "key": key }))?;
     } else {
         writeln!(console.out, "{key}")?;
     }
     Ok(Exit::Done)
+}
+
+/// A random key, as UUID version 4 (RFC 9562, 5.4): 122 bits that nobody guesses.
+pub(super) fn fresh_key() -> String {
+    let bits = clock::random_bits();
+    let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+    let hex = format!("{bits:032x}");
+    [
+        &hex[..8],
+        &hex[8..12],
+        &hex[12..16],
+        &hex[16..20],
+        &hex[20..],
+    ]
+    .join("-")
 }
 
 fn list(

@@ -4,6 +4,7 @@ mod clients;
 mod config;
 mod crash;
 mod defaults;
+mod demo;
 mod docs;
 mod environment;
 mod examples;

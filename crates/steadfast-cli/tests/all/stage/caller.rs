@@ -44,6 +44,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The same with another body.
+    pub fn saying(self, body: &'a str) -> Request<'a> {
+        Request { body, ..self }
+    }
+
     /// The same on a connection that is kept open.
     pub fn kept(self) -> Request<'a> {
         Request { keep: true, ..self }
