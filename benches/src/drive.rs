@@ -1,5 +1,6 @@
 //! Many waiters at once, each doing one pair after the other for a while.
 
+use std::fs;
 use std::time::Duration;
 
 use steadfast::clock;
@@ -15,14 +16,17 @@ pub trait Waiter: Send + 'static {
 /// What a window came to.
 pub struct Window {
     pairs_per_s: f64,
+    /// Processor time of this whole process, a pair.
+    cpu_us: f64,
     /// Of each pair, ascending.
     micros: Vec<u32>,
 }
 
 impl Window {
-    /// Writes rate, median and 99th percentile under `name`.
+    /// Writes rate, processor time, median and 99th percentile under `name`.
     pub fn write(&self, round: u32, name: &str) {
         measured::write(round, &format!("{name}.pairs_per_s"), self.pairs_per_s);
+        measured::write(round, &format!("{name}.cpu_us"), self.cpu_us);
         measured::write(round, &format!("{name}.p50_us"), self.percentile(50));
         measured::write(round, &format!("{name}.p99_us"), self.percentile(99));
     }
@@ -35,7 +39,7 @@ impl Window {
 
 /// Lets `waiters` work side by side for `length`; the pairs that were begun are ended.
 pub async fn drive<W: Waiter>(waiters: &mut Vec<W>, length: Duration) -> Result<Window, Failure> {
-    let began = clock::mono_now();
+    let (began, cpu) = (clock::mono_now(), cpu_ns());
     let until = began.plus(length);
     let working: Vec<_> = waiters
         .drain(..)
@@ -61,8 +65,24 @@ pub async fn drive<W: Waiter>(waiters: &mut Vec<W>, length: Duration) -> Result<
     }
     let seconds = clock::mono_now().since(began).as_secs_f64();
     micros.sort_unstable();
+    let pairs = micros.len() as f64;
     Ok(Window {
-        pairs_per_s: micros.len() as f64 / seconds,
+        pairs_per_s: pairs / seconds,
+        cpu_us: (cpu_ns() - cpu) / pairs / 1e3,
         micros,
     })
+}
+
+/// Nanoseconds of processor time that the threads of this process have had.
+fn cpu_ns() -> f64 {
+    let Ok(threads) = fs::read_dir("/proc/self/task") else {
+        return f64::NAN;
+    };
+    threads
+        .flatten()
+        .filter_map(|thread| {
+            let spent = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+            spent.split(' ').next()?.parse::<f64>().ok()
+        })
+        .sum()
 }

@@ -157,6 +157,11 @@ fn main() -> std::process::ExitCode {
         Ok(code) => code,
         Err(failure) => {
             eprintln!("steadfast-bench: {failure}");
+            let mut cause = failure.source();
+            while let Some(deeper) = cause {
+                eprintln!("  because: {deeper}");
+                cause = deeper.source();
+            }
             std::process::ExitCode::FAILURE
         }
     }

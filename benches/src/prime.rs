@@ -55,15 +55,24 @@ pub fn prime(to: SocketAddr, keys: &Path) -> Result<(), Failure> {
     })
 }
 
+/// Ports of a run: below those that the kernel gives to outgoing connections, so that no client on
+/// the machine takes one between now and the moment it is bound.
+const PORTS: std::ops::Range<u16> = 20_000..32_000;
+
 /// Writes `count` ports that are free now, on one line.
 pub fn ports(count: usize) -> Result<(), Failure> {
-    let held = (0..count)
-        .map(|_| TcpListener::bind("127.0.0.1:0"))
-        .collect::<Result<Vec<_>, _>>()?;
-    let ports = held
-        .iter()
-        .map(|listener| listener.local_addr().map(|at| at.port().to_string()))
-        .collect::<Result<Vec<_>, _>>()?;
-    println!("{}", ports.join(" "));
-    Ok(())
+    let mut random = rows::Random::new();
+    let mut held = Vec::new();
+    for _ in 0..count * 100 {
+        let span = u64::from(PORTS.end - PORTS.start);
+        let port = PORTS.start + u16::try_from(random.bits() % span)?;
+        held.extend(TcpListener::bind(("127.0.0.1", port)));
+        if held.len() == count {
+            let ports: Result<Vec<_>, _> = held.iter().map(TcpListener::local_addr).collect();
+            let ports: Vec<_> = ports?.iter().map(|at| at.port().to_string()).collect();
+            println!("{}", ports.join(" "));
+            return Ok(());
+        }
+    }
+    Err("not enough free ports of loopback".into())
 }
