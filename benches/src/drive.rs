@@ -15,6 +15,8 @@ pub trait Waiter: Send + 'static {
 
 /// What a window came to.
 pub struct Window {
+    /// Pairs that were done.
+    pub pairs: usize,
     pairs_per_s: f64,
     /// Processor time of this whole process, a pair.
     cpu_us: f64,
@@ -65,10 +67,11 @@ pub async fn drive<W: Waiter>(waiters: &mut Vec<W>, length: Duration) -> Result<
     }
     let seconds = clock::mono_now().since(began).as_secs_f64();
     micros.sort_unstable();
-    let pairs = micros.len() as f64;
+    let pairs = micros.len();
     Ok(Window {
-        pairs_per_s: pairs / seconds,
-        cpu_us: (cpu_ns() - cpu) / pairs / 1e3,
+        pairs,
+        pairs_per_s: pairs as f64 / seconds,
+        cpu_us: (cpu_ns() - cpu) / pairs as f64 / 1e3,
         micros,
     })
 }

@@ -103,11 +103,10 @@ pub fn measure(window: Window, dir: &Path, waiters: usize) -> Result<(), Failure
         let mut waiting = AtStore::some(&store, waiters, KEPT)?;
         drive(&mut waiting, window.length()).await
     })?;
-    measured.write(window.round, &format!("store.{waiters}"));
-    measured::write(
-        window.round,
-        &format!("store.{waiters}.file_bytes"),
-        bytes_on_disk(&path),
-    );
+    let name = format!("store.{waiters}");
+    measured.write(window.round, &name);
+    // The store is closed, so that its log is copied back.
+    let bytes = bytes_on_disk(&path) / measured.pairs as f64;
+    measured::write(window.round, &format!("{name}.bytes_a_record"), bytes);
     Ok(())
 }
