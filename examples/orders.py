@@ -4,6 +4,8 @@
     python3 examples/orders.py [PORT] [SECONDS]
 
 POST /orders takes a JSON body, appends it to a list in memory and answers 201 with its number.
+POST /orders?lose does the same and then loses its answer: the order is in the list, and the
+connection is closed without a word.
 GET  /orders answers how many there are, and all of them.
 SECONDS (default 0) is how long an order takes: the order is in the list at once, its answer comes
 later. That is where a client gives up, tries again, and orders twice.
@@ -32,7 +34,7 @@ class Orders(BaseHTTPRequestHandler):
             self.close_connection = True
             return self.answer(411, {"error": "send a Content-Length of at most 1 MiB"})
         body = self.rfile.read(int(length))
-        if self.path != "/orders":
+        if self.path not in ("/orders", "/orders?lose"):
             return self.answer(404, {"error": "post to /orders"})
         try:
             order = json.loads(body)
@@ -41,6 +43,9 @@ class Orders(BaseHTTPRequestHandler):
         with lock:
             orders.append(order)
             number = len(orders)
+        if self.path == "/orders?lose":
+            self.close_connection = True
+            return
         threading.Event().wait(self.seconds)
         self.answer(201, {"id": number, "order": order})
 

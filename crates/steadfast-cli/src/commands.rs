@@ -7,8 +7,10 @@ use steadfast::store::StoreError;
 use crate::run::Exit;
 
 pub mod config;
+pub mod demo;
 pub mod gateway;
 pub mod keys;
+pub mod shell;
 pub mod store;
 
 /// The runtime that a command works on.

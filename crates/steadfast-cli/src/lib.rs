@@ -3,6 +3,7 @@
 pub mod args;
 mod commands;
 pub mod gateway;
+pub mod log;
 mod run;
 pub mod settings;
 pub mod stores;

@@ -44,14 +44,22 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
         }
     };
-    log_to_stderr();
+    match &arguments.command {
+        // Its log is begun once its settings say how.
+        Command::Gateway(_) => {}
+        // Its story tells what happens, and most of it is planned.
+        Command::Demo(_) => log_to_stderr(tracing::Level::ERROR),
+        _ => log_to_stderr(tracing::Level::INFO),
+    }
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
     let ended = match &arguments.command {
+        Command::Completions(args) => commands::shell::completions(args, &mut out),
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
         }
+        Command::Demo(args) => commands::demo::run(args, &mut out, &mut err),
         Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
         Command::Keys(command) => {
             let mut console = commands::keys::Console {
@@ -60,6 +68,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             };
             commands::keys::run(command, &environment, &mut console)
         }
+        Command::Man(args) => commands::shell::man(args, &mut out, &mut err),
         Command::Store(command) => commands::store::run(command, &environment, &mut out, &mut err),
     };
     let ended = ended.and_then(|exit| out.flush().map(|()| exit));
@@ -99,11 +108,11 @@ fn unwritten(error: &io::Error, err: &mut dyn Write) -> Exit {
 
 /// What happens while a command works is told on standard error: warnings and errors, and what an
 /// operator did.
-fn log_to_stderr() {
+fn log_to_stderr(level: tracing::Level) {
     let log = tracing_subscriber::fmt()
         .with_writer(io::stderr)
         .with_ansi(false)
         .with_target(false);
     // A second start in one process keeps the first log.
-    let _ = log.with_max_level(tracing::Level::INFO).try_init();
+    let _ = log.with_max_level(level).try_init();
 }

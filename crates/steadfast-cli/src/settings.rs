@@ -9,16 +9,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+pub mod about;
 pub mod address;
 mod document;
 pub mod environment;
 pub mod fault;
+pub mod init;
 mod keyed;
 pub mod layers;
 mod level;
 mod names;
 pub mod peers;
 pub mod routes;
+pub mod schema;
 pub mod secret;
 pub mod show;
 #[cfg(test)]

@@ -23,4 +23,5 @@ pub mod replay;
 pub mod retry;
 pub mod time;
 pub mod timeouts;
+pub mod trace_context;
 pub mod trailers;

@@ -54,6 +54,19 @@ pub enum Decision {
     },
 }
 
+impl Decision {
+    /// Why it was decided so.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Decision::Finish(reason)
+            | Decision::Unknown(reason)
+            | Decision::Retry { reason, .. }
+            | Decision::Defer { reason, .. }
+            | Decision::GiveUp { reason, .. } => *reason,
+        }
+    }
+}
+
 /// Why. The slug is stable: it is the metric's label and what `explain` prints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Reason {

@@ -27,6 +27,12 @@ impl Body {
     }
 }
 
+impl From<Bytes> for Body {
+    fn from(bytes: Bytes) -> Body {
+        Body::new(Full::new(bytes))
+    }
+}
+
 impl HttpBody for Body {
     type Data = Bytes;
     type Error = BoxError;

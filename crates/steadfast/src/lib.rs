@@ -6,6 +6,7 @@
 pub mod body;
 pub mod client;
 pub mod clock;
+pub mod event;
 pub mod server;
 pub mod store;
 

@@ -8,7 +8,10 @@ use super::*;
 /// A stand-in for the program, so that each command is tested by itself.
 #[derive(Debug, Parser)]
 enum Typed {
+    Demo(DemoArgs),
     Gateway(GatewayArgs),
+    #[command(subcommand)]
+    Config(ConfigCommand),
     #[command(subcommand)]
     Keys(KeysCommand),
     #[command(subcommand)]
@@ -30,6 +33,8 @@ fn the_arguments_are_sound() {
 fn wrong_usage_is_refused() {
     use ErrorKind::*;
     let table = [
+        ("demo --seed 3", UnknownArgument),
+        ("demo orders", UnknownArgument),
         ("gateway", MissingRequiredArgument),
         ("gateway --to http://a --config b", ArgumentConflict),
         ("gateway --to http://a --lisen b", UnknownArgument),
@@ -44,6 +49,10 @@ fn wrong_usage_is_refused() {
         ("keys resolve id --status 600", ValueValidation),
         ("keys release id --state unknown", ArgumentConflict),
         ("keys release id --limit 3", ArgumentConflict),
+        ("keys stats --top 1001", ValueValidation),
+        ("keys sweep --state unknown", UnknownArgument),
+        ("config init --force", MissingRequiredArgument),
+        ("config show", MissingRequiredArgument),
         ("store drop", InvalidSubcommand),
     ];
     for (line, kind) in table {
@@ -54,6 +63,8 @@ fn wrong_usage_is_refused() {
 #[test]
 fn every_documented_flag_is_taken() {
     for line in [
+        "demo",
+        "demo --stay --pause --json",
         "gateway --to http://a --listen b --admin c --store d",
         "gateway --config a --listen b --admin c --store d",
         "keys new --json",
@@ -65,6 +76,10 @@ fn every_documented_flag_is_taken() {
         "keys resolve id --status 204 --body -",
         "keys release a b c --yes",
         "keys release --state unknown --older-than 1h --limit 10 --yes",
+        "keys sweep --yes --json --store sqlite:a",
+        "keys stats --top 3 --json --config a",
+        "config init -o a --force --json",
+        "config schema",
         "store status --json",
         "store migrate --print",
     ] {

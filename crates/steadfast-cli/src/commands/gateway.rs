@@ -1,13 +1,16 @@
 //! `gateway`: opens the store, binds, serves until it is told to stop, drains.
 
+use std::fmt::Display;
 use std::io::{self, Write};
 
 use tokio::signal::unix::{SignalKind, signal};
+use tracing::Level;
 
-use super::config::{print_warnings, refuse};
+use super::config::refuse;
 use super::runtime;
 use crate::args::GatewayArgs;
 use crate::gateway::run::{Sockets, prepare, serve};
+use crate::log::Log;
 use crate::run::Exit;
 use crate::settings::environment::Environment;
 use crate::settings::top::Flags;
@@ -28,54 +31,56 @@ pub fn run(args: &GatewayArgs, environment: &Environment, err: &mut dyn Write) -
     };
     match loaded {
         Ok(settings) => {
-            print_warnings(&settings.warnings, err)?;
-            start(&settings, err)
+            let log = Log::begin(settings.top.log.format)?;
+            for warning in &settings.warnings {
+                log.tell(Level::WARN, warning);
+            }
+            start(&settings, &log)
         }
         Err(faults) => refuse(&faults, err),
     }
 }
 
-fn start(settings: &Settings, err: &mut dyn Write) -> io::Result<Exit> {
+fn start(settings: &Settings, log: &Log) -> io::Result<Exit> {
+    let unusable = |error: &dyn Display| {
+        let text = format!("error: store = \"{}\": {error}", settings.top.store);
+        log.tell(Level::ERROR, &text);
+        Ok(Exit::Configuration)
+    };
     let store = match for_gateway(&settings.top) {
         Ok(store) => store,
-        Err(error) => {
-            writeln!(err, "error: store = \"{}\": {error}", settings.top.store)?;
-            return Ok(Exit::Configuration);
-        }
+        Err(error) => return unusable(&error),
     };
     runtime()?.block_on(async {
-        let server = match prepare(settings, store).await {
-            Ok(server) => server,
-            Err(error) => {
-                writeln!(err, "error: store = \"{}\": {error}", settings.top.store)?;
-                return Ok(Exit::Configuration);
-            }
+        let prepared = match prepare(settings, store).await {
+            Ok(prepared) => prepared,
+            Err(error) => return unusable(&error),
         };
         let sockets = match Sockets::bind(settings).await {
             Ok(sockets) => sockets,
             Err(error) => {
-                writeln!(err, "error: {error}")?;
+                log.tell(Level::ERROR, &format!("error: {error}"));
                 return Ok(Exit::Configuration);
             }
         };
         let (data, admin) = sockets.addresses()?;
         // A signal that comes before they are caught would end the process undrained.
         let stop = stop()?;
-        writeln!(
-            err,
-            "steadfast listens on http://{data}, for operators on http://{admin}"
-        )?;
-        writeln!(err, "records are kept in {}", settings.top.store)?;
-        let ended = serve(settings, server, sockets, stop).await;
+        let listens =
+            format!("steadfast listens on http://{data}, for operators on http://{admin}");
+        log.tell(Level::INFO, &listens);
+        let kept = format!("records are kept in {}", settings.top.store);
+        log.tell(Level::INFO, &kept);
+        let ended = serve(settings, prepared, sockets, stop).await;
         let (cut, stopped) = (ended.cut, ended.stopped);
         if cut == 0 && stopped == 0 {
-            writeln!(err, "drained; all work has ended")?;
+            log.tell(Level::INFO, &"drained; all work has ended");
         } else {
-            writeln!(
-                err,
+            let drained = format!(
                 "drained; cut {cut} connections, stopped {stopped} keyed operations, whose outcome \
                  is unknown (`steadfast keys list --state unknown`)"
-            )?;
+            );
+            log.tell(Level::WARN, &drained);
         }
         Ok(Exit::Done)
     })

@@ -1,4 +1,4 @@
-//! The admin address: liveness, readiness, and the operator's view of records.
+//! The admin address: liveness, readiness, metrics, and the operator's view of records.
 //!
 //! Loopback without a token, elsewhere only with one. A page that an operator's browser has open
 //! must not act here: requests for foreign host names are refused, and changes that come across
@@ -27,7 +27,9 @@ use steadfast_core::record::{OperationId, Record, State};
 
 pub use resolution::read_answer;
 
-use super::service::text;
+use super::metrics;
+use super::service::{Gateway, text};
+use super::watch::Watch;
 
 /// A body of an operator's act: an answer to give, in JSON.
 const BODY_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -46,21 +48,40 @@ pub struct Admin {
     inner: Arc<Inner>,
 }
 
+/// What an operator may look at.
+pub struct Seen {
+    /// The records, and those who work on them.
+    pub server: Server,
+    /// The upstreams' connections.
+    pub gateway: Gateway,
+    /// What was counted.
+    pub watch: Arc<Watch>,
+}
+
 struct Inner {
     server: Server,
+    gateway: Gateway,
+    watch: Arc<Watch>,
     ready: AtomicBool,
     token: Option<String>,
     names: Vec<String>,
 }
 
 impl Admin {
-    /// The admin port of `server`, bound to `listen`.
-    pub fn new(server: Server, listen: std::net::SocketAddr, token: Option<String>) -> Admin {
+    /// The admin port that shows `seen`, bound to `listen`.
+    pub fn new(seen: Seen, listen: std::net::SocketAddr, token: Option<String>) -> Admin {
+        let Seen {
+            server,
+            gateway,
+            watch,
+        } = seen;
         let names = vec![listen.ip().to_string(), format!("[{}]", listen.ip())];
         let ready = AtomicBool::new(true);
         Admin {
             inner: Arc::new(Inner {
                 server,
+                gateway,
+                watch,
                 ready,
                 token,
                 names,
@@ -82,12 +103,38 @@ impl Admin {
                 text(StatusCode::OK, "ready\n")
             }
             ("GET" | "HEAD", "/readyz") => text(StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+            (_, "/metrics") => self
+                .metrics(&parts)
+                .await
+                .unwrap_or_else(Refused::into_response),
             _ => match clock::within(ANSWER, self.records(&parts, body)).await {
                 Ok(Ok(response)) => response,
                 Ok(Err(refused)) => refused.into_response(),
                 Err(clock::Elapsed) => no_answer().into_response(),
             },
         }
+    }
+
+    /// Bounded by itself, since what the store does not say is left out.
+    async fn metrics(&self, parts: &Parts) -> Result<Response<Body>, Refused> {
+        guard::may_ask(parts, &self.inner.names, self.inner.token.as_deref())?;
+        if ![Method::GET, Method::HEAD].contains(&parts.method) {
+            return Ok(not_allowed("GET", "Metrics are read with GET."));
+        }
+        let (metrics, store) = (self.inner.watch.metrics(), self.inner.server.store());
+        let rendered = metrics.render(store, self.inner.gateway.upstreams()).await;
+        let text = rendered.map_err(|_| {
+            let why = "The metrics cannot be written down; report this as a bug.";
+            Refused(StatusCode::INTERNAL_SERVER_ERROR, why.into())
+        })?;
+        let mut response = Response::new(full(text));
+        let headers = response.headers_mut();
+        headers.insert(
+            CONTENT_TYPE,
+            HeaderValue::from_static(metrics::CONTENT_TYPE),
+        );
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Ok(response)
     }
 
     async fn records(&self, parts: &Parts, body: Body) -> Result<Response<Body>, Refused> {
@@ -109,8 +156,8 @@ impl Admin {
                 guard::may_change(parts)?;
                 self.release(id).await
             }
-            (_, [_]) => Ok(not_allowed("GET")),
-            (_, [_, "resolve" | "release"]) => Ok(not_allowed("POST")),
+            (_, [_]) => Ok(not_allowed("GET", SETTLED)),
+            (_, [_, "resolve" | "release"]) => Ok(not_allowed("POST", SETTLED)),
             _ => Err(not_found()),
         }
     }
@@ -261,9 +308,11 @@ impl Refused {
     }
 }
 
+const SETTLED: &str = "Records are read with GET, and settled with POST to …/resolve or \
+                       …/release.";
+
 /// 405, with the one method that is allowed.
-fn not_allowed(method: &'static str) -> Response<Body> {
-    let why = "Records are read with GET, and settled with POST to …/resolve or …/release.";
+fn not_allowed(method: &'static str, why: &str) -> Response<Body> {
     let refused = Refused(StatusCode::METHOD_NOT_ALLOWED, why.into());
     let mut response = refused.into_response();
     response

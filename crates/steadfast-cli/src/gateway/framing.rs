@@ -1,5 +1,5 @@
 //! Where one HTTP/1.1 request ends and the next begins — decided once, strictly, before anybody
-//! else reads the bytes.
+//! else reads the bytes; and what a message that came over HTTP/2 must be to go on as HTTP/1.1.
 //!
 //! A pure machine: bytes that came in, how many of them may pass on. It knows no socket, no clock
 //! and no meaning beyond framing, and changes no byte. What it lets pass is read alike by every
@@ -10,6 +10,7 @@
 
 mod chunked;
 mod head;
+mod http2;
 mod lines;
 mod target;
 mod violation;
@@ -19,6 +20,7 @@ use head::BodyEnd;
 use lines::Lines;
 
 pub use chunked::{MAX_EXTENSIONS, MAX_SIZE_LINE, MAX_TRAILER_FIELDS, MAX_TRAILERS};
+pub use http2::{check_http2, check_http2_trailers};
 pub use violation::Violation;
 
 /// Bytes of a head: twice what browsers and proxies send with the largest cookies and tokens.
@@ -26,6 +28,10 @@ pub const MAX_HEAD: usize = 64 * 1024;
 
 /// Header fields of a head: hyper's own default, and apache's.
 pub const MAX_FIELDS: usize = 100;
+
+/// How a connection of HTTP/2 begins: the part of its preface that reads like a head (RFC 9113,
+/// 3.4).
+pub const HTTP2_PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\n";
 
 /// How large a head may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

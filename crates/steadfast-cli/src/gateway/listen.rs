@@ -1,5 +1,6 @@
-//! The HTTP/1.1 front: accepts connections, frames them strictly, calls one service a request, and
-//! ends everything in order.
+//! The front: accepts connections, frames what comes over them strictly, calls one service a
+//! request, and ends everything in order. It speaks HTTP/1.1, and HTTP/2 where a connection begins
+//! with its preface (prior knowledge, RFC 9113, 3.3).
 //!
 //! It knows nothing of routes or keys. What it promises a service:
 //! - A request reaches it only when its head is framed without doubt (`framing`), with the caller's
@@ -11,16 +12,18 @@
 //!   while a next request already waits on the connection. Work that must go on belongs on a task
 //!   of its own.
 //! - `100 Continue` is sent when the body is first polled, not before.
-//! - An answer given before the body was read closes the connection behind it, after lingering.
-//! - An answer's body that ends in an error resets the connection.
+//! - An answer given before the body was read closes the connection behind it, after lingering; in
+//!   HTTP/2 it ends its stream with NO_ERROR.
+//! - An answer's body that ends in an error resets the connection; in HTTP/2 its stream.
 //!
-//! HTTP/2 with prior knowledge is refused by the framer today; it will be told apart here, by the
-//! preface, before a connection is given to `connection`.
+//! In HTTP/2 a stream is what a connection is in HTTP/1.1: a caller leaves by resetting it.
 
+mod alarm;
 mod body;
 mod connection;
 mod exchange;
 mod gate;
+mod http2;
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -66,6 +69,44 @@ pub struct Limits {
     pub connections: usize,
     /// From the stop to the cut of what still runs.
     pub drain: Duration,
+    /// The bounds of HTTP/2; none where it is not spoken.
+    pub http2: Option<Http2Limits>,
+}
+
+/// The bounds of HTTP/2 beyond those that it shares with HTTP/1.1.
+#[derive(Clone, Copy, Debug)]
+pub struct Http2Limits {
+    /// Streams of one connection at once; more are refused unprocessed.
+    pub streams: u32,
+    /// Streams that a connection's caller may reset unanswered beyond those that were answered.
+    pub resets: u32,
+    /// Streams reset for what is malformed in them.
+    pub malformed: usize,
+    /// Bytes of one body that its caller may send before they are read.
+    pub window: u32,
+    /// Without a byte from the caller before it is asked for a sign of life.
+    pub ping_every: Duration,
+    /// How long the sign may take.
+    pub ping_answer: Duration,
+}
+
+impl Default for Http2Limits {
+    fn default() -> Self {
+        Http2Limits {
+            // RFC 9113, 6.5.2, recommends no smaller value; twice as many are as many again to
+            // hold for one connection.
+            streams: 100,
+            // As Envoy has it: a caller who gives up that often asks for work to be thrown away.
+            resets: 500,
+            // Whoever sends so many does not correct itself.
+            malformed: 100,
+            // HTTP/2's own default: what keeps a link busy while the reader turns round.
+            window: 65_535,
+            // A caller who vanished holds its streams for less than a minute.
+            ping_every: Duration::from_secs(30),
+            ping_answer: Duration::from_secs(20),
+        }
+    }
 }
 
 impl Default for Limits {
@@ -85,6 +126,7 @@ impl Default for Limits {
             connections: 16_384,
             // The default lease of 30 s and a little: what holds one can still settle.
             drain: Duration::from_secs(35),
+            http2: Some(Http2Limits::default()),
         }
     }
 }

@@ -1,29 +1,31 @@
 //! Requests without a key: passed on once, streamed both ways.
 
 use http::header::TRAILER;
-use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
 use steadfast::body::Body;
-use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd};
+use steadfast::client::pool::{CallerLeft, NeverSent, RequestBody, SendEnd, UpstreamBody};
 use steadfast::clock;
+use steadfast::event::{Attempt, End, Leaving, RequestOutcome, Watched};
 use steadfast::server::{problem, with_attempts};
 use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::deadline::{Deadline, attempt_share};
-use steadfast_core::effect::Effect;
+use steadfast_core::effect::{Earlier, Effect, verdict};
 use steadfast_core::fields::{strip_hop_of_answer, strip_ours_from_answer};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::retry::{self, Decision, Facts, Reason};
-use steadfast_core::trailers;
+use steadfast_core::{replay, trailers};
 
-use super::upstream::{Upstream, answer_body};
+use super::upstream::{Upstream, saying_how_cut};
 
-/// Passes `request` on, and its answer back, with its trailers where the caller takes them.
+/// Passes `request` on, and its answer back, with its trailers where the caller takes them; in a
+/// word, what its caller is given.
 pub async fn forward(
     upstream: &Upstream,
     request: Request<Body>,
     deadline: Deadline,
     takes_trailers: bool,
-) -> Response<Body> {
+) -> (RequestOutcome, Response<Body>) {
     let method = request.method().clone();
     let facts = Facts {
         method: &method,
@@ -32,33 +34,108 @@ pub async fn forward(
     let limits = upstream.policy.timeouts;
     let left = deadline.remaining(clock::mono_now());
     if attempt_share(left, limits.attempt, limits.min_attempt).is_none() {
-        return problem(&too_late(Effect::None));
+        return given(&too_late(Effect::None), 0);
     }
-    let ready = match upstream.acquire(deadline).await {
+    let (observer, headers) = (&upstream.observer, request.headers());
+    let attempt = Attempt::begin(observer, upstream.route, &method, headers);
+    let mut leaving = Leaving::new(attempt);
+    let acquired = upstream.acquire(deadline).await;
+    let ready = match acquired {
         Ok(ready) => ready,
-        Err(NeverSent { failure, .. }) => return problem(&refused(failure, facts, deadline)),
+        Err(NeverSent { failure, .. }) => return failed(leaving, failure, facts, deadline),
     };
+    leaving.sending();
     match upstream
         .send(ready, request.map(request_body), deadline)
         .await
     {
-        SendEnd::Head { response, .. } => {
-            let mut response = response.map(answer_body);
+        SendEnd::Head {
+            response,
+            request_written,
+        } => {
+            let outcome = RequestOutcome::of_status(response.status());
+            let effect = effect(upstream, facts, &response, request_written);
+            let mut response = watched(response, leaving.stays(), effect);
             clean(response.headers_mut(), takes_trailers);
-            with_attempts(response, 1)
+            (outcome, with_attempts(response, 1))
         }
-        SendEnd::Failed { failure, .. } => {
-            with_attempts(problem(&refused(failure, facts, deadline)), 1)
-        }
+        SendEnd::Failed { failure, .. } => failed(leaving, failure, facts, deadline),
         SendEnd::CallerLeft { failure, detail } => {
             let effect = if failure.never_sent() || method.is_safe() {
                 Effect::None
             } else {
                 Effect::Unknown
             };
-            problem(&Problem::new(Slug::BadRequest, detail).with_effect(effect))
+            if let Some(attempt) = leaving.stays() {
+                attempt.ended(End::CallerLeft, effect, None);
+            }
+            let problem = Problem::new(Slug::BadRequest, detail).with_effect(effect);
+            given(&problem, 0)
         }
     }
+}
+
+fn given(answer: &Problem, attempts: u32) -> (RequestOutcome, Response<Body>) {
+    let outcome = RequestOutcome::of_problem(answer.slug, answer.effect);
+    let response = problem(answer);
+    (
+        outcome,
+        match attempts {
+            0 => response,
+            made => with_attempts(response, made),
+        },
+    )
+}
+
+/// The attempt brought no answer.
+fn failed(
+    leaving: Leaving,
+    failure: Failure,
+    facts: Facts<'_>,
+    deadline: Deadline,
+) -> (RequestOutcome, Response<Body>) {
+    let left = deadline.remaining(clock::mono_now());
+    let decision = retry::on_end(&AttemptEnd::Failed(failure), facts, left);
+    let problem = refused(failure, decision);
+    if let Some(attempt) = leaving.stays() {
+        attempt.ended(
+            End::Failed(failure),
+            problem.effect,
+            Some(decision.reason()),
+        );
+    }
+    given(&problem, u32::from(!failure.never_sent()))
+}
+
+/// What an answer to a keyless request says of its effect.
+fn effect<B>(
+    upstream: &Upstream,
+    facts: Facts<'_>,
+    response: &Response<B>,
+    request_written: bool,
+) -> Effect {
+    if facts.method.is_safe() {
+        return Effect::None;
+    }
+    let read = replay::read(response.status(), response.headers(), None, request_written);
+    let statuses = &upstream.policy.idempotency.statuses;
+    verdict(&AttemptEnd::Answered(read), statuses, Earlier::default()).effect
+}
+
+/// The answer to `attempt`, whose end is told of with that of the body.
+fn watched(
+    response: Response<UpstreamBody>,
+    attempt: Option<Attempt>,
+    effect: Effect,
+) -> Response<Body> {
+    let status = response.status();
+    response.map(|body| match attempt {
+        Some(mut attempt) => {
+            attempt.head_came();
+            Body::new(Watched::new(saying_how_cut(body), attempt, status, effect))
+        }
+        None => Body::new(saying_how_cut(body)),
+    })
 }
 
 /// Takes off what is the hop's and what only steadfast says. Trailers that are not announced are
@@ -87,9 +164,8 @@ fn too_late(effect: Effect) -> Problem {
 }
 
 /// What the caller of a keyless request is told of an attempt that brought no answer.
-fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
-    let left = deadline.remaining(clock::mono_now());
-    match retry::on_end(&AttemptEnd::Failed(failure), facts, left) {
+fn refused(failure: Failure, decision: Decision) -> Problem {
+    match decision {
         Decision::GiveUp {
             effect,
             reason: Reason::Deadline,
@@ -130,8 +206,13 @@ fn refused(failure: Failure, facts: Facts<'_>, deadline: Deadline) -> Problem {
 }
 
 /// The fields that tell an upstream who called: appended to what a trusted peer said, else set
-/// anew.
-pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted: bool) {
+/// anew. `version` is that of the request.
+pub fn write_forwarded(
+    headers: &mut HeaderMap,
+    version: Version,
+    peer: std::net::IpAddr,
+    trusted: bool,
+) {
     if !trusted {
         strip_forwarded(headers);
     }
@@ -156,7 +237,13 @@ pub fn write_forwarded(headers: &mut HeaderMap, peer: std::net::IpAddr, trusted:
     if let Some(host) = host.filter(|_| !headers.contains_key("x-forwarded-host")) {
         headers.insert("x-forwarded-host", host);
     }
-    headers.append(http::header::VIA, HeaderValue::from_static("1.1 steadfast"));
+    // The protocol that the request came over, not the one that it goes on with (RFC 9110, 7.6.3).
+    let via = match version {
+        Version::HTTP_2 => "2.0 steadfast",
+        Version::HTTP_10 => "1.0 steadfast",
+        _ => "1.1 steadfast",
+    };
+    headers.append(http::header::VIA, HeaderValue::from_static(via));
 }
 
 /// What says where a request came from, under whatever name: not a stranger's to say.

@@ -10,28 +10,20 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
 use steadfast::body::Body;
-use steadfast::clock;
-use steadfast::server::{self, Limits as ServerLimits, Server, sweep};
+use steadfast::event::{Event, Observer, nobody};
+use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
 use steadfast::store::{Store, StoreError};
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::problem::{Problem, Slug};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-use super::admin::Admin;
+use super::admin::{Admin, Seen};
 use super::framing::Violation;
 use super::listen::{self, Front, Limits, Peer, RequestBody};
 use super::service::Gateway;
+use super::watch::Watch;
 use crate::settings::Settings;
-
-/// Between two rounds of the sweeper: what is due is seen within it.
-const SWEEP_EVERY: Duration = Duration::from_secs(1);
-
-/// After a round that failed: a store that is down is not asked all the time.
-const SWEEP_AFTER_FAILURE: Duration = Duration::from_secs(5);
-
-/// What is left of a drain, at most, to tell callers that their work was stopped.
-const TELL: Duration = Duration::from_secs(2);
 
 /// The gateway's two addresses, bound.
 #[derive(Debug)]
@@ -108,11 +100,17 @@ pub struct Ended {
     pub stopped: usize,
 }
 
+/// A server side, and who is told what happens there.
+pub struct Prepared {
+    server: Server,
+    watch: Arc<Watch>,
+}
+
 /// The server side of `settings` over `store`.
 ///
 /// # Errors
 /// Those of the store, and a configured secret that it does not know.
-pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Server, StoreError> {
+pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Prepared, StoreError> {
     let leases = settings
         .routes
         .iter()
@@ -120,7 +118,13 @@ pub async fn prepare(settings: &Settings, store: Arc<dyn Store>) -> Result<Serve
     let defaults = ServerLimits::default();
     let lease = leases.min().unwrap_or(defaults.lease);
     let server = Server::new(store, ServerLimits { lease, ..defaults }).await?;
-    with_secret(server, settings)
+    let server = with_secret(server, settings)?;
+    let watch = Arc::new(Watch::new(settings));
+    let observer: Arc<dyn Observer> = Arc::<Watch>::clone(&watch);
+    Ok(Prepared {
+        server: server.with_observer(observer),
+        watch,
+    })
 }
 
 /// Serves until `stop` is ready, then drains: readiness goes first, what runs may end within
@@ -134,20 +138,25 @@ pub async fn run(
     sockets: Sockets,
     stop: impl Future<Output = ()>,
 ) -> Result<Ended, StoreError> {
-    let server = prepare(settings, store).await?;
-    Ok(serve(settings, server, sockets, stop).await)
+    let prepared = prepare(settings, store).await?;
+    Ok(serve(settings, prepared, sockets, stop).await)
 }
 
-/// The same with a server that is prepared.
+/// The same with what is prepared.
 pub async fn serve(
     settings: &Settings,
-    server: Server,
+    prepared: Prepared,
     sockets: Sockets,
     stop: impl Future<Output = ()>,
 ) -> Ended {
+    let Prepared { server, watch } = prepared;
     let gateway = Gateway::new(settings, server.clone());
     let admin = Admin::new(
-        server.clone(),
+        Seen {
+            server: server.clone(),
+            gateway: gateway.clone(),
+            watch,
+        },
         settings.top.admin,
         settings
             .top
@@ -170,21 +179,19 @@ pub async fn serve(
         admin.drain();
         begin.send_replace(true);
     };
-    // Works are stopped a little before connections are cut, so that their callers are still told.
     let works = async {
         let _ = begun.wait_for(|begun| *begun).await;
-        let (from, limit) = (clock::mono_now(), drain - (drain / 4).min(TELL));
-        // A request that is on its way in may still become work, as long as there is time.
-        let _ = clock::within(limit, left.wait_for(|left| *left)).await;
-        let spent = clock::mono_now().since(from);
-        server.drain(limit.saturating_sub(spent)).await
+        let left = async { drop(left.wait_for(|left| *left).await) };
+        server.drain_after(left, drain).await
     };
+    let observer = Arc::clone(server.observer());
     let answer = move |request, peer| {
         let gateway = gateway.clone();
         async move { gateway.answer(request, peer).await }
     };
     let callers = async {
-        let drained = listen::serve(sockets.data, front(service(answer), limits), stop).await;
+        let front = front(service(answer), limits, observer);
+        let drained = listen::serve(sockets.data, front, stop).await;
         leave.send_replace(true);
         drained
     };
@@ -206,12 +213,16 @@ async fn operators(listener: TcpListener, admin: Admin, mut ends: watch::Receive
     };
     let limits = Limits {
         drain: Duration::from_secs(1),
+        // Operators' tools and probes speak HTTP/1.1; what is not spoken cannot be abused.
+        http2: None,
         ..Limits::default()
     };
     let ended = async move {
         let _ = ends.wait_for(|ended| *ended).await;
     };
-    listen::serve(listener, front(service(answer), limits), ended).await;
+    // What comes to the admin address is no traffic.
+    let front = front(service(answer), limits, nobody());
+    listen::serve(listener, front, ended).await;
 }
 
 /// The configured fingerprint secret, which the store has to know: a record made with one that it
@@ -230,7 +241,11 @@ fn with_secret(server: Server, settings: &Settings) -> Result<Server, StoreError
     })
 }
 
-fn front<S>(service: S, limits: Limits) -> Front<S> {
+fn front<S>(service: S, limits: Limits, observer: Arc<dyn Observer>) -> Front<S> {
+    let refuse = move |violation: &Violation| {
+        observer.on(Event::Malformed);
+        refuse(violation)
+    };
     Front {
         service,
         refuse: Arc::new(refuse),
@@ -273,30 +288,4 @@ where
 fn peer(request: &Request<RequestBody>) -> IpAddr {
     let peer = request.extensions().get::<Peer>();
     peer.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |peer| peer.0.ip())
-}
-
-/// Sweeps until it is stopped, and says what an operator has to know.
-async fn sweep_on(server: Server) {
-    let mut stopped_before = false;
-    loop {
-        let pause = match sweep(&server).await {
-            Ok(server::Swept { more: true, .. }) => Duration::ZERO,
-            Ok(swept) => {
-                if swept.expiry_stopped && !stopped_before {
-                    tracing::error!(
-                        "expiry stands still: the store's clock has run ahead of this machine's \
-                         clocks; check the time: it goes on once the time has caught up, or after \
-                         a restart where the clock was put right"
-                    );
-                }
-                stopped_before = swept.expiry_stopped;
-                SWEEP_EVERY
-            }
-            Err(error) => {
-                tracing::warn!(%error, "the sweeper could not work; it tries again");
-                SWEEP_AFTER_FAILURE
-            }
-        };
-        clock::sleep(pause).await;
-    }
 }

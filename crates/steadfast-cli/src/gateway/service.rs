@@ -4,26 +4,31 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use steadfast::body::{Body, full};
-use steadfast::client::pool::Pool;
+use steadfast::client::Target;
+use steadfast::client::pool::{Pool, PoolStatus};
 use steadfast::clock;
-use steadfast::server::{Call, Principal, Server, admission, problem, status};
+use steadfast::event::{RequestOutcome, RouteId};
+use steadfast::server::admission::Admitted;
+use steadfast::server::{Principal, Server, admission, problem, status};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::look_alikes::strip_look_alikes;
-use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
+use steadfast_core::principal::PrincipalRule;
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
+use steadfast_core::time::MonoTime;
 
 use super::incoming::{take_off_hop, told_deadline};
 use super::proxy;
 use super::route::{PathError, RequestPath, first_match};
+use super::telling::Telling;
 use super::upstream::Upstream;
+use super::watch::{OWN, route_id};
 use crate::settings::Settings;
 use crate::settings::peers::TrustedPeers;
 use crate::settings::routes::Route;
@@ -43,8 +48,11 @@ pub struct Gateway {
     inner: Arc<Inner>,
 }
 
+/// A route, its rules as requests share them, and its connections.
+type Routed = (Route, Arc<steadfast_core::policy::RoutePolicy>, Pool);
+
 struct Inner {
-    routes: Vec<(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool)>,
+    routes: Vec<Routed>,
     trusted: TrustedPeers,
     guarded: Vec<HeaderName>,
     server: Server,
@@ -84,11 +92,39 @@ impl Gateway {
         }
     }
 
+    /// What is open to each upstream, whatever routes and pools lead there.
+    pub fn upstreams(&self) -> Vec<(String, PoolStatus)> {
+        let mut all: Vec<(Target, PoolStatus)> = Vec::new();
+        for (at, (route, _, pool)) in self.inner.routes.iter().enumerate() {
+            // Routes with the same pool settings share connections.
+            let same = |(other, ..): &Routed| other.to == route.to && other.pool == route.pool;
+            if self.inner.routes[..at].iter().any(same) {
+                continue;
+            }
+            let status = pool.status_of(&route.to);
+            match all.iter_mut().find(|(target, _)| *target == route.to) {
+                Some((_, sum)) => *sum = sum.and(status),
+                None => all.push((route.to.clone(), status)),
+            }
+        }
+        let named = all.into_iter();
+        named
+            .map(|(target, status)| (target.authority(), status))
+            .collect()
+    }
+
     /// Answers one request from `peer`.
     pub async fn answer(&self, request: Request<Body>, peer: IpAddr) -> Response<Body> {
-        match self.checked(request, peer).await {
-            Ok(response) => response,
-            Err(refused) => problem(&refused),
+        let mut telling = Telling::begin(self.inner.server.observer(), clock::mono_now());
+        match self.checked(request, peer, &mut telling).await {
+            Ok((outcome, response)) => {
+                telling.answered(outcome);
+                response
+            }
+            Err(refused) => {
+                telling.refused(&refused);
+                problem(&refused)
+            }
         }
     }
 
@@ -96,23 +132,19 @@ impl Gateway {
         &self,
         request: Request<Body>,
         peer: IpAddr,
-    ) -> Result<Response<Body>, Problem> {
-        let received = clock::mono_now();
+        telling: &mut Telling,
+    ) -> Result<(RequestOutcome, Response<Body>), Problem> {
         let (mut parts, body) = request.into_parts();
         known_spelling(&parts.method)?;
         let path = RequestPath::parse(parts.uri.path()).map_err(bad_path)?;
         if path.begins_with(OURS) {
-            return self.status(&parts, peer).await;
+            telling.of_route(OWN);
+            let response = self.status(&parts, peer).await?;
+            return Ok((RequestOutcome::of_status(response.status()), response));
         }
-        let (route, policy, pool) = self.route(&path, &parts.method)?;
-        let told = told_deadline(&parts.headers);
-        if told.is_some_and(|left| left.is_zero()) {
-            let detail = "The caller's deadline has passed already, so nothing was done. Send it \
-                          again with more time.";
-            return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
-        }
-        let limit = told.map_or(policy.deadline, |left| left.min(policy.deadline));
-        let deadline = Deadline::after(received, limit);
+        let (route_id, (route, policy, pool)) = self.route(&path, &parts.method)?;
+        telling.of_route(route_id);
+        let deadline = deadline_of(&parts.headers, telling.came(), policy.deadline)?;
         let trusted = self.inner.trusted.trusts(peer);
         let trailers = take_off_hop(&mut parts.headers, &policy.idempotency.header)?;
         let attempt = if trusted {
@@ -124,49 +156,48 @@ impl Gateway {
         let configured: Vec<_> = guarded.chain([&policy.idempotency.header]).collect();
         strip_look_alikes(&mut parts.headers, &configured);
         strip_ours_from_request(&mut parts.headers, trusted);
+        telling.keyed(&parts);
         let key = admission::key_of(&parts, &policy.idempotency, attempt)?;
         let principal = match key {
-            Some(_) => Some(self.principal(&route.principal, &parts.headers, trusted)?),
+            Some(_) => {
+                let (rule, fields) = (&route.principal, &parts.headers);
+                Some(Principal::by_rule(rule, fields, trusted)?)
+            }
             None => None,
         };
         self.strip_principal_fields(&mut parts.headers, trusted);
-        proxy::write_forwarded(&mut parts.headers, peer, trusted);
+        proxy::write_forwarded(&mut parts.headers, parts.version, peer, trusted);
         let upstream = Upstream {
             pool: pool.clone(),
             target: route.to.clone(),
             policy: Arc::clone(policy),
             incoming_attempt: attempt,
+            route: route_id,
+            observer: Arc::clone(self.inner.server.observer()),
         };
         let (Some(key), Some(principal)) = (key, principal) else {
+            telling.keyed_no_more();
             let takes_trailers = trailers.taken;
             trailers.announce(&mut parts.headers, &configured);
             let request = Request::from_parts(parts, body);
             return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
         };
-        let body = collect(body, policy.body_limit, deadline).await?;
-        let target = parts
-            .uri
-            .path_and_query()
-            .map_or("/", |target| target.as_str())
-            .to_owned();
-        let policy = Arc::clone(policy);
-        let call = Call {
+        let admitted = Admitted {
+            target: admission::target_of(&parts.uri),
             parts,
-            target,
-            body,
             key,
             principal,
-            policy,
+            policy: Arc::clone(policy),
             deadline,
+            route: route_id,
         };
-        Ok(self.inner.server.call(call, upstream).await)
+        let call = admitted.with_body(body).await?;
+        telling.keyed_no_more();
+        let answered = self.inner.server.answer(call, upstream).await;
+        Ok((answered.request, answered.response))
     }
 
-    fn route(
-        &self,
-        path: &RequestPath,
-        method: &Method,
-    ) -> Result<&(Route, Arc<steadfast_core::policy::RoutePolicy>, Pool), Problem> {
+    fn route(&self, path: &RequestPath, method: &Method) -> Result<(RouteId, &Routed), Problem> {
         let routes = &self.inner.routes;
         let first = |path: &RequestPath| {
             let all = routes
@@ -183,32 +214,13 @@ impl Gateway {
         if path.other_readings().iter().any(earlier) {
             return Err(bad_path(PathError::TwoReadings));
         }
-        found.map(|at| &routes[at]).ok_or_else(|| {
+        let found = found.map(|at| (route_id(at), &routes[at]));
+        found.ok_or_else(|| {
             let detail = format!(
                 "No route takes {method} on this path. Correct the request, or add a [[route]] to \
                  the gateway's configuration."
             );
             Problem::new(Slug::NoRoute, detail)
-        })
-    }
-
-    fn principal(
-        &self,
-        rule: &PrincipalRule,
-        headers: &HeaderMap,
-        peer_is_trusted: bool,
-    ) -> Result<Principal, Problem> {
-        let found = rule
-            .evaluate(headers, peer_is_trusted)
-            .map_err(unknown_principal)?;
-        let (kind, value) = match found {
-            principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
-            principal::Principal::Proven { kind, value } => (kind, value),
-        };
-        Ok(Principal {
-            rule: rule.to_string(),
-            kind,
-            value: value.into(),
         })
     }
 
@@ -250,9 +262,8 @@ impl Gateway {
             return Err(not_found());
         }
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
-        let asks = self
-            .principal(&rule, &parts.headers, self.inner.trusted.trusts(peer))
-            .map_err(|_| not_found())?;
+        let trusted = self.inner.trusted.trusts(peer);
+        let asks = Principal::by_rule(&rule, &parts.headers, trusted).map_err(|_| not_found())?;
         if self.inner.server.tenant(&asks) != row.tenant {
             return Err(not_found());
         }
@@ -264,15 +275,20 @@ impl Gateway {
     }
 }
 
-/// The whole body of a keyed request, before its caller's deadline.
-async fn collect(body: Body, limit: usize, deadline: Deadline) -> Result<Bytes, Problem> {
-    let left = deadline.remaining(clock::mono_now());
-    let collected = clock::within(left, admission::collect(body, limit)).await;
-    collected.unwrap_or_else(|clock::Elapsed| {
-        let detail = "The deadline passed before the request body had come, so nothing was sent. \
-                      Send the same request with the same key and more time.";
-        Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None))
-    })
+/// By when the caller wants its answer, within the route's ceiling.
+fn deadline_of(
+    headers: &HeaderMap,
+    came: MonoTime,
+    ceiling: Duration,
+) -> Result<Deadline, Problem> {
+    let told = told_deadline(headers);
+    if told.is_some_and(|left| left.is_zero()) {
+        let detail = "The caller's deadline has passed already, so nothing was done. Send it \
+                      again with more time.";
+        return Err(Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None));
+    }
+    let limit = told.map_or(ceiling, |left| left.min(ceiling));
+    Ok(Deadline::after(came, limit))
 }
 
 /// Methods are case-sensitive (RFC 9110, 9.1), and many services are not: `patch` must not slip
@@ -291,19 +307,6 @@ fn known_spelling(method: &Method) -> Result<(), Problem> {
 
 fn bad_path(error: PathError) -> Problem {
     Problem::new(Slug::BadRequest, error.to_string())
-}
-
-fn unknown_principal(error: PrincipalError) -> Problem {
-    let detail = error.to_string();
-    match error {
-        PrincipalError::UntrustedPeer => {
-            Problem::new(Slug::PrincipalUnknown, detail).with_status(StatusCode::FORBIDDEN)
-        }
-        PrincipalError::Repeated(_) => Problem::new(Slug::BadRequest, detail),
-        PrincipalError::CookieOnly | PrincipalError::Absent(_) => {
-            Problem::new(Slug::PrincipalUnknown, detail)
-        }
-    }
 }
 
 /// A small answer in plain text.

@@ -6,10 +6,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use http::{Request, Uri};
+use http_body::Body as HttpBody;
+use http_body_util::BodyExt;
 use steadfast::body::{Body, Cut, full};
 use steadfast::client::Target;
-use steadfast::client::pool::{NeverSent, Pool, Ready, RequestBody, Reuse, SendEnd, UpstreamBody};
+use steadfast::client::pool::{
+    BodyError, NeverSent, Pool, Ready, RequestBody, Reuse, SendEnd, UpstreamBody,
+};
 use steadfast::clock;
+use steadfast::event::{Observer, RouteId};
 use steadfast::server::{Execute, Executed, Failed};
 use steadfast_core::deadline::{
     Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, travels, write_grpc,
@@ -30,6 +35,10 @@ pub struct Upstream {
     pub policy: Arc<RoutePolicy>,
     /// The attempt count that a trusted caller sent; one otherwise.
     pub incoming_attempt: u32,
+    /// The route, for whoever observes.
+    pub route: RouteId,
+    /// Who observes.
+    pub observer: Arc<dyn Observer>,
 }
 
 impl Upstream {
@@ -122,8 +131,13 @@ impl Execute for Upstream {
     }
 }
 
+fn answer_body(body: UpstreamBody) -> Body {
+    Body::new(saying_how_cut(body))
+}
+
 /// An upstream's body as one that says how it was cut.
-pub fn answer_body(body: UpstreamBody) -> Body {
-    use http_body_util::BodyExt;
-    Body::new(body.map_err(|error| Cut(error.failure())))
+pub fn saying_how_cut(
+    body: UpstreamBody,
+) -> impl HttpBody<Data = Bytes, Error = Cut> + Send + Unpin + 'static {
+    body.map_err(|error: BodyError| Cut(error.failure()))
 }

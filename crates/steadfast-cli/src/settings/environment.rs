@@ -32,9 +32,10 @@ impl Environment {
         self.0.keys().filter_map(|name| name.strip_prefix(PREFIX))
     }
 
-    /// The variable that sets a setting of the top level: `STEADFAST_STORE` for `store`.
+    /// The variable that sets a setting of the top level: `STEADFAST_STORE` for `store`,
+    /// `STEADFAST_LOG_FORMAT` for `log.format`.
     pub fn variable(setting: &str) -> String {
-        format!("{PREFIX}{}", setting.to_ascii_uppercase())
+        format!("{PREFIX}{}", setting.to_ascii_uppercase().replace('.', "_"))
     }
 }
 

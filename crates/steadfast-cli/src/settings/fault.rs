@@ -7,6 +7,8 @@ use std::fmt;
 
 use serde_json::{Value, json};
 
+use super::environment::Environment;
+
 /// Most faults that are printed: more of them have one cause.
 const MOST_PRINTED: usize = 50;
 
@@ -38,6 +40,15 @@ impl Place {
                 line: Some(line),
             },
             other => other.clone(),
+        }
+    }
+
+    /// Whether the place says already which setting is meant: `--listen`, `STEADFAST_LISTEN`.
+    fn names(&self, setting: &str) -> bool {
+        match self {
+            Place::File { .. } => false,
+            Place::Variable(name) => *name == Environment::variable(setting),
+            Place::Flag(name) => name.strip_prefix("--") == Some(setting),
         }
     }
 }
@@ -165,11 +176,17 @@ fn sentence(
     severity: &str,
     (setting, reason, next): (&str, &str, &str),
 ) -> fmt::Result {
+    let named = place.is_some_and(|place| place.names(setting));
+    if named {
+        write!(f, "{severity}: ")?;
+    }
     if let Some(place) = place {
         write!(f, "{}: ", printable(&place.to_string()))?;
     }
-    write!(f, "{severity}: ")?;
-    if !setting.is_empty() {
+    if !named {
+        write!(f, "{severity}: ")?;
+    }
+    if !named && !setting.is_empty() {
         write!(f, "{}: ", printable(setting))?;
     }
     write!(f, "{}; {}.", printable(reason), printable(next))

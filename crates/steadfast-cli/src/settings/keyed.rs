@@ -18,13 +18,13 @@ use super::value::{length, word};
 use super::value::{list, positive_length, show_length, text, whole, wrong_type};
 
 /// Longest key that can be allowed, in characters: keys are stored, indexed and shown.
-const LONGEST_KEY: u32 = 1024;
+pub(super) const LONGEST_KEY: u32 = 1024;
 
 /// Most bits that can be asked of a key: 64 hexadecimal digits have 256, and no key needs more.
-const MOST_BITS: u32 = 256;
+pub(super) const MOST_BITS: u32 = 256;
 
 /// Most waiters that one key can have: as many as there may be in all.
-const MOST_WAITERS: u32 = 10_000;
+pub(super) const MOST_WAITERS: u32 = 10_000;
 
 /// Shortest lease: a third of it must be time enough for a store to take a renewal.
 const SHORTEST_LEASE_MS: u64 = 100;

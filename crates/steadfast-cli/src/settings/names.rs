@@ -123,6 +123,8 @@ pub const SETTINGS: &[Setting] = {
         acted(Top, "trusted_peers"),
         acted(Top, "admin_token"),
         acted(Top, "secret"),
+        acted(Top, "log.format"),
+        acted(Top, "log.attempts"),
         // No key means no encryption, which is what happens.
         not_yet(
             Top,

@@ -27,10 +27,10 @@ use steadfast_core::principal::{PrincipalRule, RuleError};
 const LARGEST_BODY: usize = 512 << 20;
 
 /// Most connections to one host: an address has so many ports.
-const MOST_CONNECTIONS: u32 = 65_535;
+pub(super) const MOST_CONNECTIONS: u32 = 65_535;
 
 /// Longest name of a route, in characters: it is a label of metrics.
-const LONGEST_NAME: usize = 64;
+pub(super) const LONGEST_NAME: usize = 64;
 
 /// A route, checked.
 #[derive(Clone, Debug)]

@@ -48,6 +48,8 @@ pub fn top(top: &Top) -> Vec<Shown> {
         ("trusted_peers", Some(json!(peers.collect::<Vec<_>>()))),
         ("admin_token", secret(&top.admin_token)),
         ("secret", secret(&top.secret)),
+        ("log.format", Some(json!(top.log.format.as_str()))),
+        ("log.attempts", Some(json!(top.log.attempts))),
     ];
     let shown = values
         .into_iter()
@@ -230,7 +232,7 @@ fn lines(text: &mut String, shown: &[Shown]) {
 }
 
 /// JSON strings, numbers and lists are TOML ones, too; only tables are not.
-fn toml(value: &Value) -> String {
+pub(super) fn toml(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members = members

@@ -9,6 +9,8 @@ use super::layers::Origin;
 use super::names::{Accepted, SETTINGS, Support};
 use super::*;
 
+mod surprises;
+
 /// Everything that will be settable, in one file; this build refuses some of it.
 const SAMPLE: &str = include_str!("tests/sample.toml");
 
@@ -120,6 +122,22 @@ fn the_sample_without_these_says_what_is_built_in() {
     assert_eq!(sampled.routes[0].policy.idempotency.mode, KeyMode::Required);
     assert_eq!(sampled.routes[0].name, "charges");
     assert_eq!(sampled.routes[1].name, "/v1/profile/{id}");
+}
+
+#[test]
+fn nothing_is_reachable_from_outside_before_it_is_said() {
+    let top = accepted(ROUTE_LINES).top;
+    assert!(top.listen.ip().is_loopback() && top.admin.ip().is_loopback());
+    assert_ne!(
+        top.listen, top.admin,
+        "operators are not asked at the callers' address"
+    );
+    assert!(top.admin_token.is_none(), "and need no token there");
+    let outside = "admin = \"0.0.0.0:8081\"\n";
+    assert_eq!(
+        refused(&format!("{outside}{ROUTE_LINES}")),
+        [(1, "admin".to_owned())]
+    );
 }
 
 #[test]
@@ -413,57 +431,6 @@ principal = "cookie:Sid"
             );
         }
     }
-}
-
-#[test]
-fn warnings_say_what_may_surprise() {
-    let text = r#"
-store = "memory:"
-trusted_peers = ["0.0.0.0/0"]
-[defaults]
-principal = "authorization"
-idempotency.min_entropy_bits = 128
-[[route]]
-path = "/{*rest}"
-methods = ["GET", "POST"]
-to = "http://h"
-[[route]]
-path = "/v1"
-methods = ["POST"]
-to = "http://h"
-[[route]]
-path = "/v2"
-to = "http://h"
-idempotency.mode = "off"
-"#;
-    let variables = [("STEADFAST_STROE", "x"), ("STEADFAST_SERVICE_PORT", "1")];
-    let settings = parse(text, "s.toml", &Flags::default(), &environment(&variables));
-    let warnings = settings.expect("sound").warnings;
-    let found: Vec<String> = warnings
-        .iter()
-        .map(|w| {
-            let place = w.place.as_ref().map(ToString::to_string);
-            let reason: Vec<&str> = w.reason.split(' ').take(4).collect();
-            format!(
-                "{} {} {}",
-                place.unwrap_or_default(),
-                w.setting,
-                reason.join(" ")
-            )
-        })
-        .collect();
-    assert_eq!(
-        found,
-        [
-            "STEADFAST_STROE  this variable is not",
-            "s.toml:2 store records are gone when",
-            "s.toml:3 trusted_peers `0.0.0.0/0` trusts everybody who",
-            "s.toml:5 principal with `authorization` a caller",
-            "s.toml:5 principal changing this opens a",
-            "s.toml:6 idempotency.min_entropy_bits 128 bits refuse every",
-            "s.toml:12 path route \"/v1\" never matches:",
-        ]
-    );
 }
 
 #[test]

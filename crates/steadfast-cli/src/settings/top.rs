@@ -15,6 +15,7 @@ use super::level::Written;
 use super::peers::{Network, TrustedPeers};
 use super::secret::{self, Secret};
 use super::value;
+use crate::log::{Format, Logging};
 
 /// Shortest token of the admin address, in characters: 16 of a random one cannot be guessed.
 const SHORTEST_TOKEN: usize = 16;
@@ -50,6 +51,8 @@ pub struct Top {
     pub admin_token: Option<Secret>,
     /// What fingerprints are keyed with; the store's own where there is none.
     pub secret: Option<Secret>,
+    /// How the log is written, and whether each attempt is.
+    pub log: Logging,
     /// Where each value came from.
     pub origins: Origins,
 }
@@ -87,6 +90,12 @@ impl Top {
         let admin = reader.scalar("admin", flags.admin.as_ref(), local(8081), listener);
         let store = reader.scalar("store", flags.store.as_ref(), StoreUrl::default(), store);
         let drain = reader.scalar("drain", None, Duration::from_secs(35), value::length);
+        let log = Logging {
+            format: reader.scalar("log.format", None, Format::Text, |value| {
+                value::word(value, &FORMATS)
+            }),
+            attempts: reader.scalar("log.attempts", None, true, switch),
+        };
         let trusted_peers = reader.entry("trusted_peers", networks).unwrap_or_default();
         let mut secret =
             |name, shortest| reader.entry(name, |value| secret::read(value, shortest, environment));
@@ -101,6 +110,7 @@ impl Top {
             trusted_peers: TrustedPeers::new(trusted_peers),
             admin_token,
             secret,
+            log,
             origins,
         };
         top.check(sources, faults);
@@ -133,6 +143,20 @@ impl Top {
             let next = "set `admin_token = { env = \"NAME\" }`, or write a loopback address";
             faults.push(contradiction(reason, next).at(at("admin"), "admin"));
         }
+    }
+}
+
+/// The words of `log.format`.
+const FORMATS: [value::Word<Format>; 2] =
+    [("text", Some(Format::Text)), ("json", Some(Format::Json))];
+
+/// `true` or `false`; a variable of the environment has them as text.
+fn switch(value: &Value) -> Result<bool, Wrong> {
+    match value {
+        Value::Switch(on) => Ok(*on),
+        Value::Text(text) if text == "true" => Ok(true),
+        Value::Text(text) if text == "false" => Ok(false),
+        other => Err(value::wrong_type(other, "true or false", "true or false")),
     }
 }
 

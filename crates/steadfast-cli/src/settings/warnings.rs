@@ -19,7 +19,14 @@ use steadfast_core::principal::PrincipalRule;
 const UUID_BITS: u32 = 122;
 
 /// Settings that the environment can set, as in its variables' names.
-const VARIABLES: [&str; 4] = ["LISTEN", "ADMIN", "STORE", "DRAIN"];
+const VARIABLES: [&str; 6] = [
+    "LISTEN",
+    "ADMIN",
+    "STORE",
+    "DRAIN",
+    "LOG_FORMAT",
+    "LOG_ATTEMPTS",
+];
 
 /// Everything there is to say.
 pub fn of(settings: &Settings, environment: &Environment) -> Vec<Warning> {

@@ -59,8 +59,8 @@ const WRONG: &[(&str, &str)] = &[
     (
         "workers = 4\n%",
         "s.toml:1: error: workers: `workers` is not a setting; remove it; settings here are \
-         listen, admin, store, drain, trusted_peers, admin_token, secret, encrypt_with, tls, \
-         upstream_tls, jwt, telemetry, defaults, route.",
+         listen, admin, store, drain, trusted_peers, admin_token, secret, log, encrypt_with, \
+         tls, upstream_tls, jwt, telemetry, defaults, route.",
     ),
     (
         "%idempotency.leasse = \"30s\"",

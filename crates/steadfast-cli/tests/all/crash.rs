@@ -3,6 +3,7 @@
 mod draining;
 mod failing;
 mod killed;
+mod loaded;
 mod settling;
 mod shared;
 mod steps;

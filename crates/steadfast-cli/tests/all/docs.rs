@@ -18,6 +18,8 @@ use std::{fs, iter};
 
 use crate::tidy::{File, files, root};
 
+mod unrun;
+
 /// Longest run of one document, in seconds. A bound against a hang, never what a test asserts.
 const LIMIT_S: &str = "120";
 
@@ -78,8 +80,11 @@ fn script(blocks: &[Block]) -> String {
         .expect("the binary lies in a folder")
         .display();
     let mut script = format!("set -euo pipefail\nexport PATH='{folder}':\"$PATH\"\nservers=()\n");
-    // A server is a session of its own, so that all of it ends with the script.
-    script.push_str("trap 'for s in \"${servers[@]}\"; do kill -- \"-$s\" || :; done' EXIT\n");
+    // A server is a session of its own, so that all of it ends with the script; what a block left
+    // in the background ends with it, too.
+    script.push_str("end() { for s in \"${servers[@]}\"; do kill -- \"-$s\" || :; done\n");
+    script.push_str("for job in $(jobs -p); do kill \"$job\" || :; done; }\n");
+    script.push_str("trap 'end 2>/dev/null' EXIT\n");
     for block in blocks {
         let Block { line, kind, text } = block;
         let text = text.replace("cargo run --release --", "steadfast");
@@ -228,13 +233,16 @@ fn matches(pattern: &str, line: &str) -> bool {
     rest.ends_with(last)
 }
 
+/// What a user reads.
+fn is_guide(file: &File) -> bool {
+    let path = &file.path;
+    path == "README.md" || (path.starts_with("docs/") && path.ends_with(".md"))
+}
+
 #[test]
 fn the_commands_in_the_documents_work() {
-    let is_guide = |path: &str| path == "README.md" || path.starts_with("docs/");
     let files = files();
-    let guides = files
-        .iter()
-        .filter(|file| is_guide(&file.path) && file.path.ends_with(".md"));
+    let guides = files.iter().filter(|file| is_guide(file));
     let failed: Vec<String> = guides
         .filter(|guide| !blocks(&guide.text).is_empty())
         .filter_map(|guide| run(guide).err())

@@ -8,6 +8,7 @@ pub mod caller;
 mod deadlines;
 mod drain;
 mod endings;
+mod http2;
 mod keys;
 mod large;
 mod once;

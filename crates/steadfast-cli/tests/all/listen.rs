@@ -26,16 +26,16 @@ use tokio::sync::{Notify, mpsc};
 use tower::service_fn;
 
 /// Longer than any test runs.
-const NEVER: Duration = Duration::from_secs(3600);
+pub const NEVER: Duration = Duration::from_secs(3600);
 
 /// So short that it is over before anything can be sent.
-const AT_ONCE: Duration = Duration::from_millis(1);
+pub const AT_ONCE: Duration = Duration::from_millis(1);
 
-const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+pub const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: a\r\n\r\n";
 const POST_OF_5: &[u8] = b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n";
 
 /// Limits of time that no test meets unless it sets them.
-fn patient() -> Limits {
+pub fn patient() -> Limits {
     Limits {
         head_time: NEVER,
         idle: NEVER,
@@ -46,21 +46,21 @@ fn patient() -> Limits {
     }
 }
 
-fn text(status: u16, text: &'static str) -> Response<Full<Bytes>> {
+pub fn text(status: u16, text: &'static str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status.try_into().expect("a status");
     response
 }
 
 /// Answers at once and reads nothing.
-fn answering(status: u16) -> impl Handler {
+pub fn answering(status: u16) -> impl Handler {
     service_fn(
         move |_: Request<RequestBody>| async move { Ok::<_, Infallible>(text(status, "answer")) },
     )
 }
 
 /// A service that is called, and answers only when it is told.
-fn waiting() -> (impl Handler, Arc<Notify>, Arc<Notify>) {
+pub fn waiting() -> (impl Handler, Arc<Notify>, Arc<Notify>) {
     let (called, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (tell, wait) = (called.clone(), go.clone());
     let service = service_fn(move |_: Request<RequestBody>| {
@@ -75,7 +75,7 @@ fn waiting() -> (impl Handler, Arc<Notify>, Arc<Notify>) {
 }
 
 /// Counts when it is dropped.
-struct OnDrop(mpsc::UnboundedSender<()>);
+pub struct OnDrop(pub mpsc::UnboundedSender<()>);
 
 impl Drop for OnDrop {
     fn drop(&mut self) {

@@ -1,14 +1,23 @@
 //! All tests of the program as one binary, so that they are linked once. A new subject is a module.
 
+mod clients;
 mod config;
 mod crash;
 mod defaults;
+mod demo;
 mod docs;
 mod environment;
 mod examples;
 mod framing;
 mod gateway;
+mod http2;
+mod init;
 mod listen;
+mod logs;
+mod metrics;
+mod own_database;
 mod reports;
+mod shell;
 mod stage;
 mod tidy;
+mod upkeep;

@@ -15,10 +15,12 @@ use tempfile::TempDir;
 
 mod caller;
 mod ledger;
+mod obliging;
 mod process;
 
 pub use caller::{Answer, Caller, Request};
 pub use ledger::{Honours, Ledger};
+pub use obliging::Obliging;
 pub use process::{Died, Gateway};
 
 /// How long a test waits for what must happen.

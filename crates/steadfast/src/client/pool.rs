@@ -99,6 +99,17 @@ pub struct PoolStatus {
     pub waiting: usize,
 }
 
+impl PoolStatus {
+    /// Both together.
+    pub fn and(self, other: PoolStatus) -> PoolStatus {
+        PoolStatus {
+            idle: self.idle + other.idle,
+            in_use: self.in_use + other.in_use,
+            waiting: self.waiting + other.waiting,
+        }
+    }
+}
+
 /// The connections. Clones share them.
 #[derive(Clone)]
 pub struct Pool {
@@ -159,11 +170,14 @@ impl Pool {
     pub fn status(&self) -> PoolStatus {
         let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
         let each = hosts.values().map(|host| host.status());
-        each.fold(PoolStatus::default(), |all, one| PoolStatus {
-            idle: all.idle + one.idle,
-            in_use: all.in_use + one.in_use,
-            waiting: all.waiting + one.waiting,
-        })
+        each.fold(PoolStatus::default(), PoolStatus::and)
+    }
+
+    /// What is open to `target` now.
+    pub fn status_of(&self, target: &Target) -> PoolStatus {
+        let hosts = self.hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        let host = hosts.get(target);
+        host.map_or_else(PoolStatus::default, |host| host.status())
     }
 
     fn host(&self, target: &Target) -> Arc<Host> {

@@ -16,12 +16,13 @@ use steadfast_core::replay;
 use steadfast_core::retry::{self, Decision, Facts, Reason};
 use tokio::sync::mpsc;
 
-use super::caller::{Reply, Teller};
+use super::caller::{Given, Reply, Teller};
 use super::execute::{Execute, Executed, Failed};
 use super::reply;
 use super::work::{Work, bounded};
 use crate::body::{Body, BoxError, Cut, failure_of};
 use crate::clock;
+use crate::event::{End, KeyedOutcome};
 
 /// Chunks of a streamed answer on their way to the caller: enough to keep both sides busy, little
 /// to hold.
@@ -39,12 +40,8 @@ impl<E: Execute> Work<E> {
         let end = AttemptEnd::Failed(failed.failure);
         let ended = self.ended(&end, Answer::None, &failed.detail);
         let id = self.held.hold.id;
-        let facts = Facts {
-            method: &self.asked.parts.method,
-            keyed: true,
-        };
-        let left = self.asked.deadline.remaining(clock::mono_now());
-        let problem = match retry::on_end(&end, facts, left) {
+        let decision = self.decided(&end);
+        let problem = match decision {
             Decision::GiveUp {
                 reason: Reason::Deadline,
                 ..
@@ -56,16 +53,30 @@ impl<E: Execute> Work<E> {
             Decision::GiveUp { .. } => reply::unreachable(Some(id)),
             _ => reply::unknown_now(id, self.held.repeats()),
         };
-        let mut answer = reply::problem(&problem);
+        let mut given = Given::problem(&problem).own();
+        given.outcome = KeyedOutcome::of_attempt(ended.verdict.meaning);
         if !end.never_sent() {
-            answer = reply::with_attempts(answer, 1);
+            given.response = reply::with_attempts(given.response, 1);
         }
-        self.settle(&ended, Some(Reply::Answer(Box::new(answer))))
+        let told = End::Failed(failed.failure);
+        self.attempt
+            .ended(told, ended.verdict.effect, Some(decision.reason()));
+        self.settle(&ended, Some(Reply::Answer(Box::new(given))))
             .await;
+    }
+
+    fn decided(&self, end: &AttemptEnd) -> Decision {
+        let facts = Facts {
+            method: &self.asked.parts.method,
+            keyed: true,
+        };
+        let left = self.asked.deadline.remaining(clock::mono_now());
+        retry::on_end(end, facts, left)
     }
 
     /// An answer's head came.
     pub(super) async fn answered(&mut self, executed: Executed, deadline: Deadline) {
+        self.attempt.head_came();
         let (parts, mut body) = executed.response.into_parts();
         let head = Head {
             status: parts.status,
@@ -106,7 +117,9 @@ impl<E: Execute> Work<E> {
         let ended = self.ended(&end, Answer::Stored(kept), "");
         let headers = replay::executing_headers(head.headers, unknown(&ended));
         let answer = reply::with_attempts(reply::whole(head.status, headers, body), 1);
-        let own = Reply::Answer(Box::new(answer));
+        let own = Reply::Answer(Box::new(self.given(answer, &ended)));
+        let told = End::Answered(head.status);
+        self.attempt.ended(told, ended.verdict.effect, None);
         self.settle(&ended, Some(own)).await;
     }
 
@@ -116,6 +129,7 @@ impl<E: Execute> Work<E> {
         let read = replay::read(head.status, &head.headers, None, head.request_written);
         let end = AttemptEnd::Answered(read);
         let ended = self.ended(&end, Answer::NotStored(head.status), "not stored");
+        let told = End::Answered(head.status);
         let chunks = self.pass_on(head, &ended);
         let mut chunk = Some(prefix).filter(|prefix| !prefix.is_empty());
         loop {
@@ -140,6 +154,7 @@ impl<E: Execute> Work<E> {
             }
         }
         drop(chunks);
+        self.attempt.ended(told, ended.verdict.effect, None);
         // The caller sees the end of the answer once it is on record.
         self.settle(&ended, None).await;
     }
@@ -155,7 +170,8 @@ impl<E: Execute> Work<E> {
         *response.status_mut() = head.status;
         *response.headers_mut() = replay::executing_headers(head.headers, unknown(ended));
         let response = reply::with_attempts(response, 1);
-        self.teller.tell(Reply::Answer(Box::new(response)));
+        let given = self.given(response, ended);
+        self.teller.tell(Reply::Answer(Box::new(given)));
         self.teller = Teller::Body(tail);
         chunks
     }
@@ -166,7 +182,14 @@ impl<E: Execute> Work<E> {
         self.teller = Teller::Told;
         let end = AttemptEnd::Failed(failed.failure);
         let ended = self.ended(&end, Answer::None, &failed.detail);
+        let (told, reason) = (End::Failed(failed.failure), self.decided(&end).reason());
+        self.attempt.ended(told, ended.verdict.effect, Some(reason));
         self.settle(&ended, None).await;
+    }
+
+    /// The attempt's own answer, for its caller.
+    fn given(&self, response: Response<Body>, ended: &Ended) -> Given {
+        Given::answer(response, ended.verdict.meaning, Some(self.held.hold.id))
     }
 
     fn ended(&self, end: &AttemptEnd, answer: Answer, detail: &str) -> Ended {

@@ -5,12 +5,16 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::request::Parts;
+use http::{HeaderMap, StatusCode};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::fingerprint::Fingerprint;
 use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
 use steadfast_core::policy::{InFlight, OnUnknown, RoutePolicy};
+use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::{OperationId, Owner, Standing};
+
+use crate::event::RouteId;
 
 /// Who sends a request: the rule that found out, and what it found.
 #[derive(Clone, PartialEq, Eq)]
@@ -21,6 +25,43 @@ pub struct Principal {
     pub kind: String,
     /// The identity itself. Only its hash is kept.
     pub value: Bytes,
+}
+
+impl Principal {
+    /// Whose a request with these fields is, by `rule`. `peer_is_trusted` says whether the
+    /// connection is from one that may name principals in a field of its own.
+    ///
+    /// # Errors
+    /// The problem to answer with, where there is no telling.
+    pub fn by_rule(
+        rule: &PrincipalRule,
+        fields: &HeaderMap,
+        peer_is_trusted: bool,
+    ) -> Result<Principal, Problem> {
+        let found = rule.evaluate(fields, peer_is_trusted).map_err(no_telling)?;
+        let (kind, value) = match found {
+            principal::Principal::Anonymous => ("anonymous".to_owned(), Vec::new()),
+            principal::Principal::Proven { kind, value } => (kind, value),
+        };
+        Ok(Principal {
+            rule: rule.to_string(),
+            kind,
+            value: value.into(),
+        })
+    }
+}
+
+fn no_telling(error: PrincipalError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        PrincipalError::UntrustedPeer => {
+            Problem::new(Slug::PrincipalUnknown, detail).with_status(StatusCode::FORBIDDEN)
+        }
+        PrincipalError::Repeated(_) => Problem::new(Slug::BadRequest, detail),
+        PrincipalError::CookieOnly | PrincipalError::Absent(_) => {
+            Problem::new(Slug::PrincipalUnknown, detail)
+        }
+    }
 }
 
 impl fmt::Debug for Principal {
@@ -48,6 +89,8 @@ pub struct Call {
     pub policy: Arc<RoutePolicy>,
     /// Until when the caller waits.
     pub deadline: Deadline,
+    /// The route, for whoever observes.
+    pub route: RouteId,
 }
 
 impl fmt::Debug for Call {
@@ -69,6 +112,7 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) policy: Arc<RoutePolicy>,
     pub(super) deadline: Deadline,
+    pub(super) route: RouteId,
     pub(super) scope: ScopeHash,
     pub(super) tenant: Tenant,
     pub(super) rule: String,

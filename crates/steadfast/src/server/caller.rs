@@ -4,25 +4,100 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use http::Response;
+use steadfast_core::policy::Meaning;
 use steadfast_core::problem::Problem;
-use steadfast_core::record::{OperationId, Record};
+use steadfast_core::record::{OperationId, Record, Standing, State};
 use tokio::sync::oneshot;
 
 use super::answer::Tail;
 use super::reply;
 use crate::body::Body;
+use crate::event::{KeyedOutcome, RequestOutcome};
 
 /// What a work tells its caller.
 pub(super) enum Reply {
     /// This is the answer.
-    Answer(Box<Response<Body>>),
+    Answer(Box<Given>),
     /// Another is at work: its row.
     InFlight(Box<Record>),
 }
 
 impl Reply {
     pub(super) fn problem(problem: &Problem) -> Reply {
-        Reply::Answer(Box::new(reply::problem(problem)))
+        Reply::Answer(Box::new(Given::problem(problem)))
+    }
+}
+
+/// An answer on its way to its caller, with what it is made of.
+pub(super) struct Given {
+    pub(super) response: Response<Body>,
+    pub(super) outcome: KeyedOutcome,
+    pub(super) request: RequestOutcome,
+    pub(super) operation: Option<OperationId>,
+    /// It is what this request's own attempt came to.
+    pub(super) own_attempt: bool,
+}
+
+impl Given {
+    fn new(
+        response: Response<Body>,
+        outcome: KeyedOutcome,
+        operation: Option<OperationId>,
+    ) -> Given {
+        let request = RequestOutcome::of_keyed(outcome, response.status());
+        Given {
+            response,
+            outcome,
+            request,
+            operation,
+            own_attempt: false,
+        }
+    }
+
+    /// A problem in the place of an answer.
+    pub(super) fn problem(problem: &Problem) -> Given {
+        let outcome = KeyedOutcome::of_problem(problem.slug);
+        let given = Given::new(reply::problem(problem), outcome, problem.operation_id);
+        let request = RequestOutcome::of_problem(problem.slug, problem.effect);
+        Given { request, ..given }
+    }
+
+    /// What its own attempt came to.
+    pub(super) fn own(self) -> Given {
+        Given {
+            own_attempt: true,
+            ..self
+        }
+    }
+
+    /// The answer of its own attempt, which means this for its record.
+    pub(super) fn answer(
+        response: Response<Body>,
+        meaning: Meaning,
+        operation: Option<OperationId>,
+    ) -> Given {
+        let outcome = KeyedOutcome::of_attempt(meaning);
+        Given::new(response, outcome, operation).own()
+    }
+
+    /// 202, with the address of the operation at work or in the queue.
+    pub(super) fn accepted(row: &Record) -> Given {
+        let outcome = match row.standing.state {
+            State::Deferred => KeyedOutcome::Deferred,
+            _ => KeyedOutcome::Conflict,
+        };
+        Given::new(reply::accepted(row), outcome, Some(row.id))
+    }
+
+    /// What stands at rest. `waited` for it, or met so.
+    pub(super) fn settled(
+        id: OperationId,
+        standing: &Standing,
+        repeats: bool,
+        waited: bool,
+    ) -> Given {
+        let outcome = KeyedOutcome::of_standing(standing, waited);
+        Given::new(reply::settled(id, standing, repeats), outcome, Some(id))
     }
 }
 

@@ -6,7 +6,7 @@ use steadfast_core::record::{self, Admission, Guard, OperationId, Record, Reques
 use steadfast_core::time::MonoTime;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::caller::{Gate, Reply};
+use super::caller::{Gate, Given, Reply};
 use super::execute::Execute;
 use super::{Asked, Server, reply, withdraw, work};
 use crate::clock;
@@ -198,11 +198,11 @@ async fn meet(
             Admission::TakeOver(next, guard) => return Ok(Met::Start(next, guard)),
             Admission::Recover(change) => {
                 tracing::warn!(operation = %row.id, state = %row.standing.state, "a lease ended");
-                withdraw::apply(server, asked.scope, change).await?;
+                withdraw::recover(server, row, change).await?;
                 return Ok(Met::Changed);
             }
             Admission::InFlight => Reply::InFlight(Box::new(row.clone())),
-            Admission::Deferred => Reply::Answer(Box::new(reply::accepted(row))),
+            Admission::Deferred => Reply::Answer(Box::new(Given::accepted(row))),
             Admission::Mismatch => problem(reply::key_reused(row.id)),
             Admission::Unknown => problem(reply::unknown(row.id, repeats)),
             Admission::Unreadable => {
@@ -210,7 +210,8 @@ async fn meet(
                 problem(asked.store_unavailable())
             }
             Admission::NotStored | Admission::Replay => {
-                Reply::Answer(Box::new(reply::settled(row.id, &row.standing, repeats)))
+                let given = Given::settled(row.id, &row.standing, repeats, false);
+                Reply::Answer(Box::new(given))
             }
         },
     ))

@@ -4,15 +4,17 @@
 //! dispatch, and the gateway's upstream, for which a connection comes first.
 
 use std::future::Future;
+use std::marker::PhantomData;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
 use http::{Request, Response};
+use http_body::Body as HttpBody;
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
 use tower::{Service, ServiceExt};
 
-use crate::body::{Body, BoxError, full};
+use crate::body::{Body, BoxError};
 
 /// An attempt that brought no whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,20 +58,41 @@ pub trait Execute: Clone + Send + Sync + 'static {
 }
 
 /// A tower service as the way: calling it is the dispatch, so that a service that is not ready has
-/// not been reached.
-#[derive(Clone, Debug)]
-pub struct Handler<S>(pub S);
+/// not been reached. `B` is the body that its requests have.
+pub struct Handler<S, B> {
+    service: S,
+    body: PhantomData<fn(Bytes) -> B>,
+}
 
-impl<S> Execute for Handler<S>
+impl<S, B> Handler<S, B> {
+    /// The way through `service`.
+    pub fn new(service: S) -> Handler<S, B> {
+        Handler {
+            service,
+            body: PhantomData,
+        }
+    }
+}
+
+impl<S: Clone, B> Clone for Handler<S, B> {
+    fn clone(&self) -> Self {
+        Handler::new(self.service.clone())
+    }
+}
+
+impl<S, B, R> Execute for Handler<S, B>
 where
-    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + Sync + 'static,
+    S: Service<Request<B>, Response = Response<R>> + Clone + Send + Sync + 'static,
     S::Error: Into<BoxError>,
     S::Future: Send,
+    B: From<Bytes> + Send + 'static,
+    R: HttpBody<Data = Bytes> + Send + 'static,
+    R::Error: Into<BoxError>,
 {
     type Ready = S;
 
     fn at_hand(&self) -> Option<S> {
-        let mut service = self.0.clone();
+        let mut service = self.service.clone();
         let mut nobody = Context::from_waker(Waker::noop());
         match service.poll_ready(&mut nobody) {
             Poll::Ready(Ok(())) => Some(service),
@@ -79,7 +102,7 @@ where
     }
 
     async fn prepare(&self, _: Deadline) -> Result<S, Failed> {
-        let mut service = self.0.clone();
+        let mut service = self.service.clone();
         match service.ready().await {
             Ok(_) => Ok(service),
             Err(_) => Err(Failed {
@@ -95,9 +118,9 @@ where
         request: Request<Bytes>,
         _: Deadline,
     ) -> Result<Executed, Failed> {
-        match service.call(request.map(full)).await {
+        match service.call(request.map(B::from)).await {
             Ok(response) => Ok(Executed {
-                response,
+                response: response.map(Body::new),
                 request_written: true,
             }),
             // An error of the handler says nothing of its effect, and its text is not ours to

@@ -4,13 +4,14 @@
 //! on under the same owner and fence, also after the lease. A write that is refused because a newer
 //! one stands gives the caller what stands, once it is at rest (docs/keyed-requests.md, "States").
 
+use std::pin::pin;
 use std::time::Duration;
 
 use steadfast_core::effect::Effect;
 use steadfast_core::policy::Meaning;
 use steadfast_core::record::{Ended, Record, State};
 
-use super::caller::Reply;
+use super::caller::{Given, Reply};
 use super::execute::Execute;
 use super::hold::End;
 use super::reply;
@@ -20,6 +21,9 @@ use crate::clock;
 /// Between two tries of a late write.
 const LATER_FIRST: Duration = Duration::from_millis(100);
 const LATER_MAX: Duration = Duration::from_secs(5);
+
+/// How long a stop waits for a newer holder of this process to write its own end down.
+const STOP_REST: Duration = Duration::from_secs(1);
 
 /// How a wait for a newer holder ended.
 enum Rest {
@@ -70,9 +74,6 @@ impl<E: Execute> Work<E> {
                 Rest::Came => {}
                 Rest::Gone => return self.give(own),
                 Rest::Stopped => {
-                    if let Ok(End::Written) = self.held.settle(ended).await {
-                        return self.give(own);
-                    }
                     let problem = Reply::problem(&reply::in_progress(id));
                     return self.teller.tell(problem);
                 }
@@ -105,19 +106,27 @@ impl<E: Execute> Work<E> {
             return self.give(own);
         }
         let repeats = self.asked.may_repeat(&stands.standing);
-        let given = reply::settled(id, &stands.standing, repeats);
+        let given = Given::settled(id, &stands.standing, repeats, true);
         self.teller.tell(Reply::Answer(Box::new(given)));
     }
 
+    /// Waits until what stands is at work no more. A process that ends waits a moment longer: a
+    /// newer holder in it writes its own end down just then, and a success must not come before it.
     async fn rest(&self) -> Rest {
         let mut stop = self.server.inner.stop.subscribe();
-        tokio::select! {
-            rest = self.held.wait_for_rest() => match rest {
-                Ok(true) => Rest::Came,
-                Ok(false) => Rest::Gone,
-                Err(_) => Rest::NoStore,
+        let stopped = async { stop.wait_for(|stop| *stop).await.is_ok() };
+        let mut rest = pin!(self.held.wait_for_rest());
+        let rest = tokio::select! {
+            rest = &mut rest => rest,
+            _ = stopped => match clock::within(STOP_REST, rest).await {
+                Ok(rest) => rest,
+                Err(clock::Elapsed) => return Rest::Stopped,
             },
-            _ = stop.wait_for(|stop| *stop) => Rest::Stopped,
+        };
+        match rest {
+            Ok(true) => Rest::Came,
+            Ok(false) => Rest::Gone,
+            Err(_) => Rest::NoStore,
         }
     }
 
@@ -127,15 +136,20 @@ impl<E: Execute> Work<E> {
         let mut stop = self.server.inner.stop.subscribe();
         let mut pause = LATER_FIRST;
         let id = self.held.hold.id;
+        let mut is_last = false;
         loop {
             let stopped = clock::within(pause, stop.wait_for(|stop| *stop))
                 .await
                 .is_ok();
             match self.held.settle(ended).await {
                 Ok(End::Written | End::Lost(None)) => return,
-                Ok(End::Lost(Some(row))) if row.is_held() && row.id == id && !stopped => {
+                Ok(End::Lost(Some(row))) if row.is_held() && row.id == id && !is_last => {
                     // A newer holder may end unknown; a success then still completes it.
                     self.rest().await;
+                    if stopped {
+                        is_last = true;
+                        continue;
+                    }
                 }
                 Ok(End::Lost(Some(_))) => {
                     tracing::warn!(operation = %id, "an answer came too late to be recorded");

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 
 use super::{Asked, Server, withdraw};
 use crate::clock;
+use crate::event::{Attempt, Event};
 use crate::store::{Op, StoreError, Written};
 
 /// Rounds of writing an end before it counts as failed: each means that the row changed meanwhile.
@@ -69,6 +70,20 @@ impl Held {
             row: Mutex::new(row),
             renewed: StdMutex::new(since),
         }
+    }
+
+    /// An attempt under this hold begins.
+    pub(super) fn attempt(&self) -> Attempt {
+        let (asked, hold) = (&self.asked, self.hold);
+        let (method, headers) = (&asked.parts.method, &asked.parts.headers);
+        let attempt = Attempt::begin(&self.server.inner.observer, asked.route, method, headers);
+        attempt.of_operation(hold.id, hold.fence)
+    }
+
+    /// Tells that the hold, which began at `since`, has ended.
+    pub(super) fn tell_end(&self, since: MonoTime) {
+        let held = clock::mono_now().since(since);
+        self.server.inner.observer.on(Event::HoldEnded(held));
     }
 
     /// What earlier attempts of this operation had left behind when this hold began.
@@ -233,7 +248,7 @@ impl Held {
             let now = self.timely(self.server.store().now()).await?;
             let unrenewed = self.server.inner.leases.unrenewed_for(&row);
             if let Some(change) = record::recover(&row, now, unrenewed) {
-                self.timely(withdraw::apply(&self.server, scope, change))
+                self.timely(withdraw::recover(&self.server, &row, change))
                     .await?;
             }
             let look = self.lease.min(row.standing.lease);

@@ -12,10 +12,13 @@ use http::Response;
 use steadfast_core::fingerprint::{Fingerprint, RequestView};
 use steadfast_core::key::{Operation, Tenant};
 use steadfast_core::record::{Owner, Record, Sameness};
+use steadfast_core::trace_context::TraceId;
 use tokio::sync::{Semaphore, watch};
 
 use crate::body::Body;
 use crate::clock;
+use crate::event::{Event, KeyedAnswered, KeyedOutcome, Observer, RequestOutcome, nobody};
+use crate::store::timed::Timed;
 use crate::store::{Secrets, Store};
 
 pub mod admission;
@@ -24,12 +27,18 @@ mod call;
 mod caller;
 mod claim;
 pub mod execute;
+#[cfg(feature = "axum")]
+mod extract;
 mod finish;
 mod hold;
 mod layer;
 mod observe;
 pub mod operate;
+mod operation;
 mod reply;
+mod serve;
+#[cfg(feature = "sqlite")]
+mod start;
 pub mod status;
 mod sweeper;
 mod unprotected;
@@ -40,10 +49,16 @@ mod work;
 use call::Asked;
 pub use call::{Call, Principal};
 pub use execute::{Execute, Executed, Failed};
-pub use layer::{Caller, IdempotencyLayer, IdempotencyService, KeyedOperation};
+#[cfg(feature = "axum")]
+pub use extract::NotKeyed;
+pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
+pub use operation::KeyedOperation;
 pub use reply::{problem, with_attempts};
-pub use sweeper::{Swept, sweep};
+pub use serve::{Served, Stop};
+#[cfg(feature = "sqlite")]
+pub use start::StartError;
+pub use sweeper::{Due, Swept, due, sweep, sweep_all, sweep_on};
 
 /// Bounds that hold for a whole process, each with its reason.
 #[derive(Clone, Copy, Debug)]
@@ -68,6 +83,17 @@ impl Default for Limits {
     }
 }
 
+/// The answer to a keyed request, and what came of it.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer.
+    pub response: Response<Body>,
+    /// What came of the request, by its key.
+    pub outcome: KeyedOutcome,
+    /// What its caller was given, as with any request.
+    pub request: RequestOutcome,
+}
+
 /// The server side of one process over one store. Cheap to clone.
 #[derive(Clone)]
 pub struct Server {
@@ -83,7 +109,9 @@ struct Inner {
     waiting: wait::Waiting,
     withdrawn: withdraw::Withdrawn,
     leases: observe::Leases,
+    unreadable: observe::Unreadable,
     trust: Trust,
+    observer: Arc<dyn Observer>,
     stop: watch::Sender<bool>,
 }
 
@@ -106,7 +134,9 @@ impl Server {
             waiting: wait::Waiting::new(limits.waiters),
             withdrawn: withdraw::Withdrawn::default(),
             leases: observe::Leases::default(),
+            unreadable: observe::Unreadable::default(),
             trust: Trust::new(now, clock::mono_now(), limits.lease),
+            observer: nobody(),
             stop: watch::Sender::new(false),
         };
         Ok(Server {
@@ -123,6 +153,22 @@ impl Server {
         let inner = Arc::get_mut(&mut self.inner).expect("a secret is chosen at the start");
         inner.secrets = inner.secrets.clone().with_present(id)?;
         Some(self)
+    }
+
+    /// The same server, telling `observer` what happens, the times of its store among it.
+    ///
+    /// # Panics
+    /// When the server was cloned before: an observer is chosen at the start.
+    pub fn with_observer(mut self, observer: Arc<dyn Observer>) -> Server {
+        let inner = Arc::get_mut(&mut self.inner).expect("an observer is chosen at the start");
+        inner.store = Arc::new(Timed::new(Arc::clone(&inner.store), Arc::clone(&observer)));
+        inner.observer = observer;
+        self
+    }
+
+    /// Who is told what happens.
+    pub fn observer(&self) -> &Arc<dyn Observer> {
+        &self.inner.observer
     }
 
     /// The store.
@@ -159,20 +205,40 @@ impl Server {
     /// Once the work is dispatched it ends by itself, whether or not this future is still polled
     /// (T5).
     pub async fn call<E: Execute>(&self, call: Call, execute: E) -> Response<Body> {
+        self.answer(call, execute).await.response
+    }
+
+    /// The same, with what came of it in a word.
+    pub async fn answer<E: Execute>(&self, call: Call, execute: E) -> Answered {
         let asked = Arc::new(self.asked(call));
         let started = clock::mono_now();
         let mut waits = 0;
-        loop {
+        let given = loop {
             let met = match claim::start(self, Arc::clone(&asked), execute.clone()).await {
-                caller::Reply::Answer(response) => return *response,
+                caller::Reply::Answer(given) => break given,
                 caller::Reply::InFlight(row) => row,
             };
             let waited = clock::mono_now().since(started);
             let waiting = Box::pin(wait::duplicate(self, &asked, &met, waited, waits));
             match waiting.await {
-                wait::Waited::Answer(response) => return *response,
+                wait::Waited::Answer(given) => break given,
                 wait::Waited::AskAgain => waits += 1,
             }
+        };
+        self.inner.observer.on(Event::Keyed(&KeyedAnswered {
+            route: asked.route,
+            method: &asked.parts.method,
+            operation: given.operation,
+            trace: TraceId::of(&asked.parts.headers),
+            outcome: given.outcome,
+            status: given.response.status(),
+            own_attempt: given.own_attempt,
+            took: clock::mono_now().since(started),
+        }));
+        Answered {
+            response: given.response,
+            outcome: given.outcome,
+            request: given.request,
         }
     }
 
@@ -240,6 +306,7 @@ impl Server {
             key: call.key,
             policy: call.policy,
             deadline: call.deadline,
+            route: call.route,
         }
     }
 

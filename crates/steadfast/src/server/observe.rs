@@ -1,6 +1,6 @@
 //! What a process has seen of time: leases that nobody renews, and a store's clock that runs ahead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -43,12 +43,32 @@ impl Leases {
 
     /// Forgets every hold that is not among `held`: it has ended.
     pub(super) fn keep_only(&self, held: &[Record]) {
-        let ids: std::collections::HashSet<OperationId> = held.iter().map(|row| row.id).collect();
+        let ids: HashSet<OperationId> = held.iter().map(|row| row.id).collect();
         let mut seen = self
             .seen
             .lock()
             .unwrap_or_else(|poisoned| poisoned.into_inner());
         seen.retain(|id, _| ids.contains(id));
+    }
+}
+
+/// Held rows that the last sweep could not read, so that each is told once and not in every sweep.
+#[derive(Default)]
+pub(super) struct Unreadable {
+    told: Mutex<HashSet<String>>,
+}
+
+impl Unreadable {
+    /// Those of `found` that were not found the last time.
+    pub(super) fn new_of(&self, found: Vec<String>) -> Vec<String> {
+        let found: HashSet<String> = found.into_iter().collect();
+        let mut told = self
+            .told
+            .lock()
+            .unwrap_or_else(|poisoned| poisoned.into_inner());
+        let new = found.difference(&told).cloned().collect();
+        *told = found;
+        new
     }
 }
 

@@ -17,8 +17,12 @@ pub enum NotDone {
     Absent,
     /// It changed between being read and being written: look again.
     Changed(State),
-    /// Only unknown and deferred records are settled by hand.
+    /// It is settled; only unknown and deferred records are settled by hand.
     State(State),
+    /// Somebody holds it until this date.
+    AtWork(State, WallTime),
+    /// It was reserved, nothing was sent, and its lease is over: it is about to be removed.
+    Lapsed,
     /// The store failed.
     Store(StoreError),
 }
@@ -39,6 +43,17 @@ impl fmt::Display for NotDone {
                 f,
                 "the record is {state}; only unknown and deferred records can be settled by hand, \
                  and one at work once its lease has ended"
+            ),
+            NotDone::AtWork(state, until) => write!(
+                f,
+                "the record is {state}: it is at work, and held until {}; wait for its end, or \
+                 settle it once its lease is over",
+                until.rfc3339()
+            ),
+            NotDone::Lapsed => f.write_str(
+                "the record is reserved and its lease is over: nothing was sent, so there is \
+                 nothing to settle; the sweeper of a gateway removes it, or `steadfast keys \
+                 sweep`, and then its key may run again",
             ),
             NotDone::Store(error) => write!(f, "{error}"),
         }
@@ -70,6 +85,17 @@ pub async fn release(store: &dyn Store, seen: &Record, by: &str) -> Result<Recor
     .await
 }
 
+/// Whether the record can be settled by hand at `now`: it is unknown or deferred, or will be so as
+/// soon as its lost lease is written down.
+pub fn can_be_settled(row: &Record, now: WallTime) -> bool {
+    let state = match record::recover(row, now, Duration::ZERO) {
+        Some(Change::Put(next, _)) => next.standing.state,
+        Some(Change::Remove(_)) => return false,
+        None => row.standing.state,
+    };
+    matches!(state, State::Unknown | State::Deferred)
+}
+
 async fn act(
     store: &dyn Store,
     seen: &Record,
@@ -79,12 +105,16 @@ async fn act(
     // Where no gateway runs, an operator is the first to meet a lease that has ended.
     let lost = match record::recover(seen, now, Duration::ZERO) {
         Some(Change::Put(next, _)) => Some(replace(store, seen, *next).await?),
-        Some(Change::Remove(_)) | None => None,
+        Some(Change::Remove(_)) => return Err(NotDone::Lapsed),
+        None => None,
     };
     let row = lost.as_ref().unwrap_or(seen);
     // An operator is no instance: whatever process holds the record loses it by this owner.
     let token = Owner::new(0, clock::random_bits());
-    let next = step(row, token, now).map_err(|refused| NotDone::State(refused.0))?;
+    let next = step(row, token, now).map_err(|refused| match row.due_at() {
+        Some(until) => NotDone::AtWork(refused.0, until),
+        None => NotDone::State(refused.0),
+    })?;
     let row = replace(store, row, next).await?;
     let last = row.history.last();
     let (event, by) = last.map_or(("", ""), |last| (last.event, last.by.as_str()));

@@ -5,16 +5,16 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use http::Response;
 use steadfast_core::key::ScopeHash;
 use steadfast_core::policy::InFlight;
 use steadfast_core::problem::Problem;
 use steadfast_core::record::{self, Joining, Record};
 use steadfast_core::time::MonoTime;
 
+use super::caller::Given;
 use super::{Asked, Server, reply, withdraw};
-use crate::body::Body;
 use crate::clock;
+use crate::event::{Event, Observer};
 use crate::store::StoreError;
 
 /// How often one duplicate may ask again for the operation to be started anew: each time another
@@ -23,7 +23,7 @@ const ASKS_MAX: u32 = 16;
 
 /// What waiting came to.
 pub(super) enum Waited {
-    Answer(Box<Response<Body>>),
+    Answer(Box<Given>),
     /// The attempt ended unknown without an answer: ask to be admitted again.
     AskAgain,
 }
@@ -101,7 +101,7 @@ pub(super) async fn duplicate(
 ) -> Waited {
     let rules = &asked.policy.idempotency;
     let limit = match asked.in_flight() {
-        InFlight::Accept => return Waited::Answer(Box::new(reply::accepted(met))),
+        InFlight::Accept => return Waited::Answer(Box::new(Given::accepted(met))),
         InFlight::Conflict => return answer(&reply::in_progress(met.id)),
         InFlight::Wait => rules.wait_limit.saturating_sub(waited),
     };
@@ -114,6 +114,7 @@ pub(super) async fn duplicate(
     if place.is_none() || asks >= ASKS_MAX {
         return answer(&reply::in_progress(met.id));
     }
+    let _waiting = Waits::begin(&*server.inner.observer);
     // Bounded as a whole as well, since a store may say nothing at all.
     match clock::within(limit, wait(server, asked, met, now.plus(limit))).await {
         Ok(Ok(Some(waited))) => waited,
@@ -123,7 +124,28 @@ pub(super) async fn duplicate(
 }
 
 fn answer(problem: &Problem) -> Waited {
-    Waited::Answer(Box::new(reply::problem(problem)))
+    Waited::Answer(Box::new(Given::problem(problem)))
+}
+
+/// A wait, told of when it begins and ends, however it ends.
+struct Waits<'a> {
+    observer: &'a dyn Observer,
+    began: MonoTime,
+}
+
+impl Waits<'_> {
+    fn begin(observer: &dyn Observer) -> Waits<'_> {
+        observer.on(Event::WaitBegan);
+        let began = clock::mono_now();
+        Waits { observer, began }
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        let waited = clock::mono_now().since(self.began);
+        self.observer.on(Event::WaitEnded(waited));
+    }
 }
 
 /// Waits for the end of the attempt that `met` shows, until `until`; `None` when that came first.
@@ -149,11 +171,13 @@ async fn wait(
             }
             Joining::Settled(standing) => {
                 let repeats = asked.may_repeat(&standing);
-                let given = reply::settled(waited.id, &standing, repeats);
+                let given = Given::settled(waited.id, &standing, repeats, true);
                 return Ok(Some(Waited::Answer(Box::new(given))));
             }
             Joining::Recover(change) => {
-                withdraw::apply(server, asked.scope, change).await?;
+                if let Some(row) = &row {
+                    withdraw::recover(server, row, change).await?;
+                }
                 row = server.store().get(asked.scope).await?;
                 continue;
             }

@@ -15,6 +15,7 @@ use steadfast_core::time::MonoTime;
 
 use super::Server;
 use crate::clock;
+use crate::event::Event;
 use crate::store::{Op, StoreError};
 
 /// Tokens remembered at once, far above what an outage leaves within a lease. The row of one that
@@ -137,6 +138,20 @@ async fn look(server: &Server, scope: ScopeHash, token: Owner) -> Result<bool, S
         return Ok(false);
     };
     apply(server, scope, change).await
+}
+
+/// Writes down that the lease of `row` has ended; true where it was done.
+pub(super) async fn recover(
+    server: &Server,
+    row: &Record,
+    change: Change,
+) -> Result<bool, StoreError> {
+    let done = apply(server, row.scope, change).await?;
+    if done {
+        let expired = Event::LeaseExpired(row.standing.owner);
+        server.inner.observer.on(expired);
+    }
+    Ok(done)
 }
 
 /// Performs a guarded change; true where it was done. Where something else stands, the next look

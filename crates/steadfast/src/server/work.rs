@@ -19,10 +19,11 @@ use super::caller::{Gate, Reply, Teller};
 use super::claim::{Claim, Looked, claim, look};
 use super::execute::{Execute, Failed};
 use super::hold::{Held, Mark};
-use super::layer::KeyedOperation;
+use super::operation::KeyedOperation;
 use super::unprotected::without_store;
 use super::{Asked, Server, reply, withdraw};
 use crate::clock;
+use crate::event::Attempt;
 
 /// Claims, and works under the claim.
 pub(super) async fn run<E: Execute>(
@@ -49,15 +50,19 @@ pub(super) async fn run<E: Execute>(
     };
     let held = Arc::new(Held::new(server.clone(), Arc::clone(&asked), row, since));
     let renewing = held.renewing();
+    let attempt = held.attempt();
     let work = Work {
         server,
         asked,
         held,
         execute,
         teller,
+        attempt,
     };
+    let held = Arc::clone(&work.held);
     work.go(ready, &gate).await;
     drop(renewing);
+    held.tell_end(since);
 }
 
 /// The request as it goes out: the key in its one spelling, the fence, and no coding that a later
@@ -117,6 +122,7 @@ pub(super) struct Work<E> {
     pub(super) held: Arc<Held>,
     execute: E,
     pub(super) teller: Teller,
+    pub(super) attempt: Attempt,
 }
 
 impl<E: Execute> Work<E> {

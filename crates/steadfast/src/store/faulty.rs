@@ -15,7 +15,7 @@ use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 use tokio::sync::watch;
 
-use super::{Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture};
+use super::{Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError, StoreFuture};
 
 mod plan;
 
@@ -194,7 +194,7 @@ impl<S: Store> Store for Faulty<S> {
         self.read(Kind::Scan, self.store.scan(scan))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         self.read(Kind::Due, self.store.due(now, limit))
     }
 
@@ -216,6 +216,10 @@ impl<S: Store> Store for Faulty<S> {
 
     fn status(&self) -> StoreFuture<'_, Status> {
         self.read(Kind::Status, self.store.status())
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        self.read(Kind::Status, self.store.stats(now, tenants))
     }
 }
 

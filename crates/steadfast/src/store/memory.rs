@@ -17,8 +17,8 @@ use super::codec;
 use super::fence;
 use super::watch::{self, Hub};
 use super::{
-    Cursor, Guarantee, Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture,
-    WallClock,
+    Cursor, Guarantee, Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError,
+    StoreFuture, WallClock,
 };
 use crate::clock;
 
@@ -215,10 +215,14 @@ impl Table {
         }
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> Vec<Record> {
+    fn due(&self, now: WallTime, limit: u32) -> Page {
         let due = self.due.range(..=(now, u64::MAX)).take(size(limit));
-        due.filter_map(|(_, at)| self.rows.get(at).cloned())
-            .collect()
+        Page {
+            rows: due
+                .filter_map(|(_, at)| self.rows.get(at).cloned())
+                .collect(),
+            ..Page::default()
+        }
     }
 
     fn status(&self, now: WallTime) -> Status {
@@ -272,7 +276,7 @@ impl Store for Memory {
         ready(Ok(self.lock().scan(&scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         ready(Ok(self.lock().due(now, limit)))
     }
 
@@ -299,5 +303,11 @@ impl Store for Memory {
         let mut table = self.lock();
         table.date = table.date.max((self.wall)());
         ready(Ok(table.status(table.date)))
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        let table = self.lock();
+        let rows: Vec<&Record> = table.rows.values().collect();
+        ready(Ok(Stats::of(&rows, now, size(tenants))))
     }
 }

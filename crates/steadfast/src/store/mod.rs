@@ -33,11 +33,15 @@ mod fence;
 pub mod memory;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+mod stats;
+pub mod timed;
 #[cfg_attr(
     not(feature = "sqlite"),
     allow(dead_code, reason = "shared by the durable stores")
 )]
 mod watch;
+
+pub use stats::Stats;
 
 /// Where a store takes the date from. Settable, so that a test can make it jump.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;
@@ -265,8 +269,9 @@ pub trait Store: Send + Sync + 'static {
     /// A page of rows.
     fn scan(&self, scan: Scan) -> StoreFuture<'_, Page>;
 
-    /// Rows that somebody must look at: due at or before `now`, the longest due first.
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>>;
+    /// Rows that somebody must look at: due at or before `now`, the longest due first. All of one
+    /// page: it never says where to go on.
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page>;
 
     /// The store's date. Never goes back: not before the last date that was written through `apply`
     /// in any process.
@@ -286,6 +291,10 @@ pub trait Store: Send + Sync + 'static {
 
     /// What the store says of itself.
     fn status(&self) -> StoreFuture<'_, Status>;
+
+    /// What is in the store at the date `now`, with up to `tenants` principals. May go through all
+    /// rows: for an operator's question, not for a dashboard's.
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats>;
 }
 
 /// What a guarded write came to, after reading back: the one place where a repeated or doubted

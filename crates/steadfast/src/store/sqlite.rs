@@ -21,11 +21,13 @@ use steadfast_core::time::WallTime;
 use super::batcher::Batcher;
 use super::watch::{self, Hub};
 use super::{
-    Guarantee, Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture, WallClock,
+    Guarantee, Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError, StoreFuture,
+    WallClock,
 };
 use crate::clock;
 
 mod checkpoint;
+mod counts;
 mod error;
 mod lookout;
 mod open;
@@ -123,6 +125,14 @@ impl Sqlite {
         schema::sql()
     }
 
+    /// Bytes of the file and of its log. What cannot be looked at counts for nothing.
+    fn bytes(&self) -> u64 {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let length = |path: &Path| std::fs::metadata(path).map_or(0, |found| found.len());
+        length(&self.path) + length(Path::new(&log))
+    }
+
     /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
@@ -218,14 +228,14 @@ impl Store for Sqlite {
         })
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         Box::pin(async move {
-            let rows = self
+            let page = self
                 .look_ups
                 .run(move |reader| reader.due(now, limit))
                 .await?;
-            self.shared.note(&rows);
-            Ok(rows)
+            self.shared.note(&page.rows);
+            Ok(page)
         })
     }
 
@@ -259,6 +269,15 @@ impl Store for Sqlite {
                 rows,
                 expiry_lag: oldest.map_or(Duration::ZERO, |at| now.since(at)),
             })
+        })
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        Box::pin(async move {
+            let read = self.listings.run(move |reader| reader.stats(now, tenants));
+            let mut stats = read.await?;
+            stats.bytes = Some(self.bytes());
+            Ok(stats)
         })
     }
 }

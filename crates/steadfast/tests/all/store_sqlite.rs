@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use steadfast::clock;
 use steadfast::core::record;
+use steadfast::core::time::WallTime;
 use steadfast::store::conformance::{self, rows};
 use steadfast::store::sqlite::{OpenError, SecretError, Sqlite};
 use steadfast::store::{Op, OpEnd, Scan, Store, StoreError};
@@ -325,15 +326,43 @@ async fn a_row_that_cannot_be_read_is_an_error_and_never_absent() {
 }
 
 #[tokio::test]
+async fn a_due_row_that_cannot_be_read_is_named_beside_the_others() {
+    let dir = dir();
+    let path = dir.path().join("store.db");
+    let store = Sqlite::open(&path).expect("a new store");
+    let mut held = Vec::new();
+    for n in [1, 2, 3] {
+        let row = rows::reserved(n);
+        let written = store.apply(Op::Insert(Box::new(row.clone()))).await;
+        assert!(matches!(written, Ok(OpEnd::Done(_))), "{written:?}");
+        held.push(row.id.to_string());
+    }
+    let conn = rusqlite::Connection::open(&path).expect("its file");
+    for (spoilt, left) in [(2, 2), (1, 1), (3, 0)] {
+        let one = format!("substr(scope, 25) = x'{spoilt:016x}'");
+        let spoil = format!("UPDATE records SET details = '{{' WHERE {one}");
+        assert_eq!(conn.execute(&spoil, []), Ok(1));
+        let all = WallTime::from_unix_ms(u64::MAX);
+        let page = store.due(all, 10).await.expect("a page");
+        assert_eq!((page.rows.len(), page.unreadable.len()), (left, 3 - left));
+        let id = &held[spoilt - 1];
+        let named = page.unreadable.iter().any(|why| why.contains(id.as_str()));
+        assert!(named, "{id} in {:?}", page.unreadable);
+    }
+}
+
+#[tokio::test]
 async fn a_write_that_fails_alone_leaves_the_others_of_its_batch() {
     let dir = dir();
     let store = Sqlite::open(dir.path().join("store.db")).expect("a new store");
-    let first = insert(&store, 1).await;
+    // An id without a place, which only one row may have.
+    let first = insert(&store, 3).await;
+    assert_eq!(first.id.place(), None);
     // Another scope under an id that is taken: only this one fails, with nothing of it left.
     let mut taken = rows::completed(2);
     taken.id = first.id;
     let (before, bad, after) = tokio::join!(
-        store.apply(Op::Insert(Box::new(rows::completed(3)))),
+        store.apply(Op::Insert(Box::new(rows::completed(1)))),
         store.apply(Op::Insert(Box::new(taken))),
         store.apply(Op::Insert(Box::new(rows::completed(4)))),
     );

@@ -8,7 +8,7 @@
 use http::{HeaderName, Method};
 
 use super::target;
-use super::{HeadLimits, Violation, lines};
+use super::{HTTP2_PREFACE, HeadLimits, Violation, lines};
 
 /// How the body behind a head ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +57,7 @@ fn translate(error: httparse::Error, head: &[u8], limits: HeadLimits) -> Violati
         httparse::Error::TooManyHeaders => Violation::TooManyFields(limits.fields),
         httparse::Error::HeaderName => Violation::FieldName,
         httparse::Error::HeaderValue => Violation::FieldValue,
-        httparse::Error::Version if head == b"PRI * HTTP/2.0\r\n\r\n" => Violation::Http2Preface,
+        httparse::Error::Version if head == HTTP2_PREFACE => Violation::Http2Preface,
         httparse::Error::Version => Violation::Version,
         _ => Violation::RequestLine,
     }
@@ -118,7 +118,8 @@ fn body_end(seen: &Seen<'_>, http_11: bool) -> Result<BodyEnd, Violation> {
     }
 }
 
-fn length(value: &[u8]) -> Result<u64, Violation> {
+/// The number of bytes that a Content-Length says.
+pub(super) fn length(value: &[u8]) -> Result<u64, Violation> {
     let digits = bare(value);
     if digits.contains(&b',') {
         return Err(Violation::LengthRepeated);

@@ -23,7 +23,7 @@ pub enum Violation {
     RequestLine,
     /// A version other than HTTP/1.0 and HTTP/1.1.
     Version,
-    /// The connection opened with HTTP/2's preface.
+    /// HTTP/2's preface where HTTP/2 is not spoken, or not at the beginning of a connection.
     Http2Preface,
     /// CONNECT: there is no tunnel here.
     Connect,
@@ -109,7 +109,9 @@ impl Violation {
             EmptyLines => "there are several empty lines before the request line; send none",
             RequestLine => "the request line is malformed; send METHOD SP TARGET SP HTTP/1.1",
             Version => "this version of HTTP is not spoken here; send HTTP/1.1",
-            Http2Preface => "HTTP/2 is not spoken on this address; send HTTP/1.1",
+            Http2Preface => {
+                "HTTP/2 is not spoken here; send HTTP/1.1, or open a connection of its own with it"
+            }
             Connect => "CONNECT is refused, this is not a tunnel; send the request itself",
             Target => {
                 "the request target is malformed; send a path that begins with /, percent-encoded \

@@ -12,14 +12,21 @@ use http_body_util::{Either, Full};
 use hyper::body::Incoming;
 
 use super::exchange::{Exchange, Turn};
+use super::http2::StreamBody;
 use crate::gateway::framing::Violation;
 
 /// A caller's request body. Nothing is asked of the caller before it is polled: the first poll is
 /// what answers `Expect: 100-continue`.
 #[derive(Debug)]
-pub struct RequestBody {
-    incoming: Incoming,
-    exchange: Arc<Exchange>,
+pub struct RequestBody(Source);
+
+#[derive(Debug)]
+enum Source {
+    Http1 {
+        incoming: Incoming,
+        exchange: Arc<Exchange>,
+    },
+    Http2(StreamBody),
 }
 
 /// Why a request body did not reach its end. What was read of it must not be used as a whole.
@@ -27,7 +34,7 @@ pub struct RequestBody {
 pub enum BodyError {
     /// Its framing is wrong. The caller is being told so; no answer of the handler is sent.
     Malformed(Violation),
-    /// The connection ended before it.
+    /// The caller's connection or stream ended before it.
     Cut,
 }
 
@@ -45,15 +52,38 @@ impl fmt::Display for BodyError {
 impl std::error::Error for BodyError {}
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, exchange: Arc<Exchange>) -> RequestBody {
-        RequestBody { incoming, exchange }
+    pub(super) fn http1(incoming: Incoming, exchange: Arc<Exchange>) -> RequestBody {
+        RequestBody(Source::Http1 { incoming, exchange })
     }
 
-    fn note_end(&self) {
-        if self.incoming.is_end_stream() {
-            self.exchange.body_read();
-        }
+    pub(super) fn http2(body: StreamBody) -> RequestBody {
+        RequestBody(Source::Http2(body))
     }
+}
+
+fn poll_http1(
+    incoming: &mut Incoming,
+    exchange: &Exchange,
+    cx: &mut Context<'_>,
+) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    let polled = ready!(Pin::new(&mut *incoming).poll_frame(cx));
+    Poll::Ready(match polled {
+        Some(Ok(frame)) => {
+            if incoming.is_end_stream() {
+                exchange.body_read();
+            }
+            Some(Ok(frame))
+        }
+        // hyper's error says less than the gate knows.
+        Some(Err(_)) => Some(Err(match exchange.violation() {
+            Some(violation) => BodyError::Malformed(violation),
+            None => BodyError::Cut,
+        })),
+        None => {
+            exchange.body_read();
+            None
+        }
+    })
 }
 
 impl Body for RequestBody {
@@ -64,30 +94,24 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let polled = ready!(Pin::new(&mut self.incoming).poll_frame(cx));
-        Poll::Ready(match polled {
-            Some(Ok(frame)) => {
-                self.note_end();
-                Some(Ok(frame))
-            }
-            // hyper's error says less than the gate knows.
-            Some(Err(_)) => Some(Err(match self.exchange.violation() {
-                Some(violation) => BodyError::Malformed(violation),
-                None => BodyError::Cut,
-            })),
-            None => {
-                self.exchange.body_read();
-                None
-            }
-        })
+        match &mut self.0 {
+            Source::Http1 { incoming, exchange } => poll_http1(incoming, exchange, cx),
+            Source::Http2(body) => Pin::new(body).poll_frame(cx),
+        }
     }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.is_end_stream()
+        match &self.0 {
+            Source::Http1 { incoming, .. } => incoming.is_end_stream(),
+            Source::Http2(body) => body.is_end_stream(),
+        }
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.size_hint()
+        match &self.0 {
+            Source::Http1 { incoming, .. } => incoming.size_hint(),
+            Source::Http2(body) => body.size_hint(),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! One connection, from its first byte to its close.
+//! One connection, from its first byte to its close. Its first bytes say which HTTP it speaks.
 
 use std::convert::Infallible;
 use std::future::poll_fn;
@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::body::{AnswerBody, RequestBody};
 use super::exchange::{Exchange, Turn};
 use super::gate::Gate;
-use super::{Front, Handler, Peer, Refuse};
+use super::{Front, Handler, Peer, Refuse, http2};
 use crate::gateway::framing::MAX_FIELDS;
 
 /// Serves one connection until it is closed by either side or `draining` turns true.
@@ -29,8 +29,9 @@ pub(super) async fn run<S: Handler>(
 ) {
     // An answer's last segment must not wait for the acknowledgement of the one before.
     let _ = stream.set_nodelay(true);
+    let limits = front.limits;
     let exchange = Arc::new(Exchange::default());
-    let gate = Gate::new(stream, Arc::clone(&exchange), front.limits);
+    let gate = Gate::new(stream, Arc::clone(&exchange), limits);
     let answering = Answering {
         service: front.service,
         refuse: front.refuse,
@@ -40,10 +41,11 @@ pub(super) async fn run<S: Handler>(
     let mut builder = http1::Builder::new();
     // The gate's limits of time begin with a head's first byte; hyper's begin before it.
     builder.header_read_timeout(None);
-    if front.limits.head.fields > MAX_FIELDS {
-        builder.max_headers(front.limits.head.fields);
+    if limits.head.fields > MAX_FIELDS {
+        builder.max_headers(limits.head.fields);
     }
     let mut connection = builder.serve_connection(gate, answering);
+    let later = draining.clone();
     let mut drain = pin!(draining.wait_for(|draining| *draining));
     let mut asked = false;
     let end = poll_fn(|cx| {
@@ -57,7 +59,21 @@ pub(super) async fn run<S: Handler>(
         polled
     })
     .await;
-    let gate = connection.into_parts().io;
+    let parts = connection.into_parts();
+    let gate = parts.io;
+    if gate.opened_http2() {
+        let Answering {
+            service, refuse, ..
+        } = parts.service;
+        let front = Front {
+            service,
+            refuse,
+            limits,
+        };
+        let (stream, held) = gate.into_inner();
+        // On the heap, since most connections are not HTTP/2's.
+        return Box::pin(http2::run(stream, held, peer, front, later)).await;
+    }
     match end {
         Ok(()) => gate.close().await,
         Err(error) => {
@@ -85,7 +101,7 @@ impl<S: Handler> hyper::service::Service<Request<Incoming>> for Answering<S> {
         let has_body = !hyper::body::Body::is_end_stream(request.body());
         let turn = self.exchange.begin(has_body);
         let exchange = Arc::clone(&self.exchange);
-        let mut request = request.map(|body| RequestBody::new(body, exchange));
+        let mut request = request.map(|body| RequestBody::http1(body, exchange));
         request.extensions_mut().insert(Peer(self.peer));
         Answered {
             service: Box::pin(self.service.clone().handle(request)),

@@ -9,7 +9,6 @@ use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use hyper::rt::{Read, ReadBufCursor, Write};
@@ -17,8 +16,9 @@ use steadfast::clock;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::Limits;
+use super::alarm::{Alarm, poll_alarm};
 use super::exchange::Exchange;
-use crate::gateway::framing::{Framer, Violation};
+use crate::gateway::framing::{Framer, HTTP2_PREFACE, Violation};
 
 /// Bytes asked of the socket at once inside a body: what one TLS record or a few segments hold.
 const BODY_READ: usize = 16 * 1024;
@@ -29,19 +29,12 @@ const HEAD_READ: usize = 4 * 1024;
 /// What hyper reads in the place of a refused head.
 const IN_PLACE: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 
-/// What the connection waits for, with a limit of its own.
+/// What reading waits for, with a limit of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Awaited {
     FirstByte,
     EndOfHead,
     Body,
-    Room,
-}
-
-/// One limit that runs.
-struct Alarm {
-    awaited: Awaited,
-    over: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// A connection's bytes, framed. The adapter between tokio's and hyper's reading and writing.
@@ -57,10 +50,11 @@ pub(super) struct Gate<T> {
     /// What is left of `IN_PLACE` to give.
     in_place: &'static [u8],
     refused: bool,
+    opened_http2: bool,
     read_ended: bool,
     write_blocked: bool,
-    reading: Option<Alarm>,
-    writing: Option<Alarm>,
+    reading: Option<Alarm<Awaited>>,
+    writing: Option<Alarm<()>>,
 }
 
 impl<T> Gate<T> {
@@ -74,6 +68,7 @@ impl<T> Gate<T> {
             passing: 0,
             in_place: &[],
             refused: false,
+            opened_http2: false,
             read_ended: false,
             write_blocked: false,
             reading: None,
@@ -85,6 +80,17 @@ impl<T> Gate<T> {
         &self.io
     }
 
+    /// Whether the connection turned out to be HTTP/2's: the reader above got an error then, and
+    /// nothing else happened.
+    pub(super) fn opened_http2(&self) -> bool {
+        self.opened_http2
+    }
+
+    /// The socket, and what came and has not passed.
+    pub(super) fn into_inner(self) -> (T, BytesMut) {
+        (self.io, self.held)
+    }
+
     /// Asks the framer about what is held.
     fn frame(&mut self) -> io::Result<()> {
         let in_body = self.framer.in_body();
@@ -94,8 +100,18 @@ impl<T> Gate<T> {
                 self.exchange.released(self.framer.heads());
                 Ok(())
             }
+            Err(Violation::Http2Preface) if self.begins_http2() => {
+                self.opened_http2 = true;
+                Err(io::ErrorKind::Unsupported.into())
+            }
             Err(violation) => self.refuse(violation, in_body),
         }
+    }
+
+    /// Whether what is held opens the connection as HTTP/2's, and that is spoken here.
+    fn begins_http2(&self) -> bool {
+        let spoken = self.limits.http2.is_some() && self.framer.heads() == 0;
+        spoken && self.held.starts_with(HTTP2_PREFACE)
     }
 
     fn refuse(&mut self, violation: Violation, in_body: bool) -> io::Result<()> {
@@ -156,26 +172,9 @@ impl<T> Gate<T> {
             return written;
         }
         let limit = self.limits.write_stall;
-        ready!(poll_alarm(&mut self.writing, Awaited::Room, limit, cx));
+        ready!(poll_alarm(&mut self.writing, (), limit, cx));
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
-}
-
-/// Starts the limit when something else was awaited before, and looks whether it is over.
-fn poll_alarm(
-    alarm: &mut Option<Alarm>,
-    awaited: Awaited,
-    limit: Duration,
-    cx: &mut Context<'_>,
-) -> Poll<()> {
-    if alarm.as_ref().is_none_or(|alarm| alarm.awaited != awaited) {
-        *alarm = None;
-    }
-    let alarm = alarm.get_or_insert_with(|| Alarm {
-        awaited,
-        over: Box::pin(clock::sleep(limit)),
-    });
-    alarm.over.as_mut().poll(cx)
 }
 
 impl<T: AsyncRead + Unpin> Gate<T> {

@@ -8,7 +8,7 @@ const ADDRESSES: [&str; 4] = ["--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0
 
 const ROUTE: &str = "[[route]]\npath = \"/{*rest}\"\nto = \"http://127.0.0.1:1\"\n";
 
-const OPEN_ADMIN: &str = "admin: `0.0.0.0:8081` is reached from other machines, and no token is \
+const OPEN_ADMIN: &str = "`0.0.0.0:8081` is reached from other machines, and no token is \
                           asked; set `admin_token = { env = \"NAME\" }`, or write a loopback \
                           address.";
 
@@ -20,47 +20,47 @@ fn wrong_arguments_are_usage_with_the_flag_the_reason_and_the_next_step() {
     let table: [(&[&str], String); 9] = [
         (
             &["--to", "nonsense"],
-            format!("--to: error: to: the upstream's URL does not begin with `http://`; {URL}"),
+            format!("error: --to: the upstream's URL does not begin with `http://`; {URL}"),
         ),
         (
             &["--to", "ftp://h"],
-            format!("--to: error: to: the upstream's URL does not begin with `http://`; {URL}"),
+            format!("error: --to: the upstream's URL does not begin with `http://`; {URL}"),
         ),
         (
             &["--to", "https://h"],
-            "--to: error: to: an `https:` upstream is not yet supported; write its `http:` \
+            "error: --to: an `https:` upstream is not yet supported; write its `http:` \
              address."
                 .to_owned(),
         ),
         (
             &["--to", "http://127.0.0.1:99999"],
-            format!("--to: error: to: the URL's port is not one from 1 to 65535; {URL}"),
+            format!("error: --to: the URL's port is not one from 1 to 65535; {URL}"),
         ),
         (
             &["--to", "http://h/v1"],
             format!(
-                "--to: error: to: the upstream's URL has more than a host and a port, and paths \
+                "error: --to: the upstream's URL has more than a host and a port, and paths \
                  are passed on as sent; {URL}"
             ),
         ),
         (
             &["--to", "http://h", "--admin", "0.0.0.0:8081"],
-            format!("--admin: error: {OPEN_ADMIN}"),
+            format!("error: --admin: {OPEN_ADMIN}"),
         ),
         (
             &["--to", "http://h", "--listen", "here"],
-            "--listen: error: listen: `here` is not an address with a port; write one such as \
+            "error: --listen: `here` is not an address with a port; write one such as \
              \"127.0.0.1:8080\", \"0.0.0.0:8080\" or \"[::1]:8080\"."
                 .to_owned(),
         ),
         (
             &["--to", "http://h", "--store", "records"],
-            "--store: error: store: the store has no scheme; write \"sqlite:FILE\" or \"memory:\"."
+            "error: --store: the store has no scheme; write \"sqlite:FILE\" or \"memory:\"."
                 .to_owned(),
         ),
         (
             &["--to", "http://h", "--store", "postgres://h/d"],
-            "--store: error: store: a store of kind `postgres:` is not yet supported; write \
+            "error: --store: a store of kind `postgres:` is not yet supported; write \
              \"sqlite:FILE\" or \"memory:\"."
                 .to_owned(),
         ),
@@ -175,14 +175,14 @@ fn a_configuration_that_is_not_there_and_wrong_variables_are_refused_by_name() {
     let missing = "s.toml: error: the file cannot be read: No such file or directory (os error 2); \
                    correct the path or its permissions.\n";
     assert_eq!((ran.code, ran.err.as_str()), (3, missing));
-    let store = "STEADFAST_STORE: error: store: the store has no scheme; write \"sqlite:FILE\" or \
+    let store = "error: STEADFAST_STORE: the store has no scheme; write \"sqlite:FILE\" or \
                  \"memory:\"."
         .to_owned();
     let variables = [
         (
             "STEADFAST_ADMIN",
             "0.0.0.0:8081",
-            format!("STEADFAST_ADMIN: error: {OPEN_ADMIN}"),
+            format!("error: STEADFAST_ADMIN: {OPEN_ADMIN}"),
         ),
         ("STEADFAST_STORE", "records", store),
     ];
@@ -221,7 +221,7 @@ fn a_port_in_use_is_named_by_its_setting_and_nothing_listens_on_the_other() {
         "gateway", "--to", "http://h", "--listen", &address, "--admin", &address,
     ];
     let message = format!(
-        "--admin: error: admin: `{address}` is the `listen` address, too; give one of them another \
+        "error: --admin: `{address}` is the `listen` address, too; give one of them another \
          port.\n"
     );
     let ran = folder.run(&words);

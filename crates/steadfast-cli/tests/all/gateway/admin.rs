@@ -40,6 +40,8 @@ async fn it_says_alive_and_ready_and_nothing_else_without_being_asked() {
         ("GET", "/api/recordsx", 404),
         ("GET", "/api/records/short", 404),
         ("GET", "/api/records/0123456789abcdef0123456789abcdef", 404),
+        ("POST", "/metrics", 405),
+        ("GET", "/metrics/", 404),
         ("DELETE", "/api/records", 405),
         ("PUT", "/api/records/0123456789abcdef0123456789abcdef", 405),
         (
@@ -260,7 +262,11 @@ async fn foreign_hosts_and_foreign_sites_are_refused() {
         "localhost.",
         "@",
     ] {
-        for call in [get("/api/records"), act(&id, "release", "")] {
+        for call in [
+            get("/api/records"),
+            get("/metrics"),
+            act(&id, "release", ""),
+        ] {
             let call = call.without("Host").with("Host", host);
             let refused = Caller::connect(gateway.admin).await.ask(&call).await;
             assert!([400, 403].contains(&refused.status), "{host}: {refused:?}");
@@ -314,6 +320,7 @@ async fn with_a_token_everything_but_the_probes_asks_for_it() {
     }
     let ask = get("/api/records");
     assert_eq!(gateway.operate(ask.clone()).await.status, 401);
+    assert_eq!(gateway.operate(get("/metrics")).await.status, 401);
     for wrong in [
         "Bearer of-the-operator-onl",
         "Bearer of-the-operator-only2",

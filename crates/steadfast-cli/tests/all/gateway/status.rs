@@ -2,11 +2,15 @@
 
 use std::sync::Arc;
 
+use steadfast::store::faulty::Faulty;
+use steadfast::store::memory::Memory;
+use steadfast_core::record::OperationId;
 use tokio::sync::Semaphore;
 
 use super::caller::{Answer, Call, KEY, OTHER_KEY, call, charge, get, keyed_charge};
-use super::running::Gateway;
+use super::running::{Gateway, config};
 use super::upstream::{Upstream, answer};
+use crate::listen::raw::soon;
 
 const OWNER: &str = "Bearer of-the-owner";
 
@@ -194,4 +198,35 @@ async fn the_stored_answer_of_an_unknown_or_large_operation_is_said_to_be_none()
         .await;
     answer.is_problem(409, "response-not-stored", "applied");
     assert_eq!(answer.json()["original_status"], 201);
+}
+
+#[tokio::test]
+async fn an_expired_record_is_404_at_its_address_also_while_it_is_not_removed_yet() {
+    let upstream = Upstream::charging().await;
+    let never = "fail:before:expire:1+".parse().expect("a plan");
+    let store = Arc::new(Faulty::new(Memory::new(), never));
+    let text = config(upstream.addr, "idempotency = { retention = \"1ms\" }");
+    let gateway = Gateway::over(&text, store).await;
+    assert_eq!(gateway.send(&keyed_charge()).await.status, 201);
+    let id = gateway.record().await["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let row = gateway
+        .store
+        .by_id(OperationId::parse(&id).expect("an id"))
+        .await;
+    let ends = row.expect("a read").expect("the row").standing.expires_at;
+    let expiry = async {
+        while gateway.store.now().await.ok() < ends {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the record's expiry", expiry).await;
+    for address in ["", "/response"] {
+        let call = get(&format!("/.steadfast/operations/{id}{address}"));
+        let answer = gateway.send(&call).await;
+        answer.is_problem(404, "operation-not-found", "none");
+    }
+    assert_eq!(gateway.record().await["id"], id, "it is still there");
 }

@@ -143,3 +143,57 @@ async fn the_status_and_admin_addresses_say_that_the_store_fails() {
     }
     assert_eq!(gateway.operate(get("/livez")).await.status, 200);
 }
+
+// rule: what-a-store-does-not-say-is-no-metric
+#[tokio::test]
+async fn a_store_that_does_not_answer_leaves_its_metrics_out_and_all_others_stand() {
+    for (fault, records, up) in [
+        ("fail:before:by-id:1+", false, 0),
+        ("hang:before:by-id:1+", false, 0),
+        ("fail:before:status:1+", false, 1),
+        ("fail:before:write:1+", true, 1),
+    ] {
+        let upstream = Upstream::charging().await;
+        let (gateway, store) = over_failing("", &upstream).await;
+        store.arm(plan(fault));
+        let answer = gateway.operate(get("/metrics")).await;
+        assert_eq!(answer.status, 200, "{fault}");
+        let text = answer.text();
+        assert!(
+            text.contains(&format!("steadfast_store_up {up}\n")),
+            "{fault}: {text}"
+        );
+        assert_eq!(
+            text.contains("\nsteadfast_records{"),
+            records,
+            "{fault}: {text}"
+        );
+        assert_eq!(
+            text.contains("\nsteadfast_expiry_lag_seconds "),
+            records,
+            "{fault}"
+        );
+        assert!(
+            text.contains("steadfast_requests_total{"),
+            "{fault}: {text}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_goes_out_unprotected_is_counted() {
+    let upstream = Upstream::charging().await;
+    let route = "idempotency = { on_store_failure = \"pass\" }";
+    let (gateway, store) = over_failing(route, &upstream).await;
+    store.arm(plan("fail:before:now:1+"));
+    assert_eq!(gateway.send(&keyed_charge()).await.status, 201);
+    let answer = gateway.operate(get("/metrics")).await;
+    let text = answer.text();
+    for series in [
+        "steadfast_unprotected_total{route=\"/{*rest}\"} 1\n",
+        "steadfast_keyed_total{route=\"/{*rest}\",outcome=\"executed\"} 1\n",
+        "steadfast_attempts_total{route=\"/{*rest}\",attempt=\"1\",result=\"201\"} 1\n",
+    ] {
+        assert!(text.contains(series), "{series}: {text}");
+    }
+}

@@ -44,6 +44,11 @@ impl<'a> Request<'a> {
         }
     }
 
+    /// The same with another body.
+    pub fn saying(self, body: &'a str) -> Request<'a> {
+        Request { body, ..self }
+    }
+
     /// The same on a connection that is kept open.
     pub fn kept(self) -> Request<'a> {
         Request { keep: true, ..self }
@@ -70,6 +75,18 @@ impl<'a> Request<'a> {
             head += "connection: close\r\n";
         }
         format!("{head}\r\n{body}").into_bytes()
+    }
+}
+
+impl Request<'_> {
+    /// The bytes up to the middle of the body, which the caller sends when it is asked to, and the
+    /// rest.
+    pub fn halves(&self) -> (Vec<u8>, Vec<u8>) {
+        let text = String::from_utf8(self.bytes()).expect("text");
+        let text = text.replace("\r\n\r\n", "\r\nexpect: 100-continue\r\n\r\n");
+        let rest = text.into_bytes();
+        let middle = rest.len() - self.body.len() / 2;
+        (rest[..middle].to_vec(), rest[middle..].to_vec())
     }
 }
 
@@ -135,6 +152,16 @@ impl Caller {
     /// Sends `request`. That the other side is gone shows when its answer is read.
     pub fn send(&mut self, request: &Request<'_>) {
         let _ = self.0.write_all(&request.bytes());
+    }
+
+    /// Sends `bytes` as they are.
+    pub fn say(&mut self, bytes: impl AsRef<[u8]>) {
+        let _ = self.0.write_all(bytes.as_ref());
+    }
+
+    /// Sends a part of a request.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).expect("the other side is there");
     }
 
     /// Reads one whole answer.

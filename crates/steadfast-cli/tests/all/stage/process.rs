@@ -117,6 +117,24 @@ impl Gateway {
         records.as_array().expect("a list").clone()
     }
 
+    /// What it has counted.
+    pub fn metrics(&self) -> String {
+        let caller = Caller::to(self.admin).expect("the admin address");
+        let answer = caller.ask(&Request::get("/metrics")).expect("an answer");
+        assert_eq!(answer.status, 200, "{answer:?}");
+        String::from_utf8(answer.body).expect("text")
+    }
+
+    /// Stops it, and gives everything that it said.
+    pub fn drained(mut self) -> String {
+        self.terminate();
+        assert_eq!(self.ended().code(), Some(0));
+        until("all that it said", || {
+            let log = self.log();
+            log.contains("drained; ").then_some(log)
+        })
+    }
+
     fn end(&mut self) {
         // An error means that it has ended already.
         let _ = self.child.kill();
@@ -138,6 +156,7 @@ fn lock(log: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
 fn addresses(log: &str) -> Option<(SocketAddr, SocketAddr)> {
     let (_, rest) = log.split_once("steadfast listens on http://")?;
     let (data, rest) = rest.split_once(", for operators on http://")?;
-    let (admin, _) = rest.split_once('\n')?;
+    // The line's end, or that of a message in JSON.
+    let (admin, _) = rest.split_once(['\n', '"'])?;
     Some((data.parse().ok()?, admin.parse().ok()?))
 }

@@ -48,6 +48,12 @@ const WALLS: &[Wall] = &[
         why: "imports go down only; move what both need into the core",
     },
     Wall {
+        folder: "crates/",
+        except: &[],
+        banned: &["steadfast_benches"],
+        why: "what measures the product is no part of it; move it into the crate that needs it",
+    },
+    Wall {
         folder: "crates/steadfast/",
         except: &[],
         banned: &["clap", "steadfast_cli"],
@@ -198,6 +204,11 @@ fn a_wrong_import_is_found_however_it_is_written() {
             "crates/steadfast-cli/src/a.rs",
             "use clap::Parser; use steadfast::x;",
             vec![],
+        ),
+        (
+            "crates/steadfast-cli/Cargo.toml",
+            "[dependencies]\nsteadfast-benches.workspace = true",
+            vec![2],
         ),
     ];
     for (path, text, expected) in table {

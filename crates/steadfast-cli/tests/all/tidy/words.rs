@@ -12,9 +12,12 @@ const MOST_COLUMNS: usize = 100;
 /// Names that say nothing, so everything ends up in them.
 const EMPTY_NAMES: &[&str] = &["util", "utils", "helper", "helpers", "common", "misc"];
 
-/// Sources of the product open with what they are.
+/// Sources of the product, and of what measures it, open with what they are.
 fn headers(files: &[File]) -> Vec<Finding> {
-    let is_source = |path: &str| path.starts_with("crates/") && path.contains("/src/");
+    let is_source = |path: &str| {
+        let ours = path.starts_with("crates/") || path.starts_with("benches/");
+        ours && path.contains("/src/")
+    };
     files
         .iter()
         .filter(|file| file.is_rust() && is_source(&file.path))
@@ -200,11 +203,12 @@ type Check = fn(&[File]) -> Vec<Finding>;
 #[test]
 fn wrong_words_are_found_where_they_stand() {
     let wide = format!("x\n// {}\n// https://{}\n", "é".repeat(98), "u".repeat(98));
-    let table: [(Check, &str, &str, Vec<usize>); 18] = [
+    let table: [(Check, &str, &str, Vec<usize>); 19] = [
         (headers, "crates/a/src/a.rs", "//! A clock.\n", vec![]),
         (headers, "crates/a/src/a.rs", "use a;\n", vec![1]),
         (headers, "crates/a/src/a.rs", "", vec![1]),
         (headers, "crates/a/src/a.rs", "//!\n", vec![1]),
+        (headers, "benches/src/a.rs", "use a;\n", vec![1]),
         (names, "crates/a/src/utils.rs", "", vec![0]),
         (names, "crates/a/src/a.rs", "\npub mod helpers {\n", vec![2]),
         (

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{STUCK, apply, clock, done, insert, renewed, replacement, rows, soon};
 use crate::store::{Cursor, Op, OpEnd, Scan, Store, StoreError};
+use steadfast_core::key::Tenant;
 use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 
@@ -12,6 +13,7 @@ pub(super) async fn exercise<S: Store>(make: &impl Fn() -> S) {
     due_rows_come_longest_due_first(make()).await;
     a_scan_filters(make()).await;
     a_scan_goes_on_at_its_cursor(make()).await;
+    it_counts_what_is_there(make()).await;
     secrets_are_made_once(make()).await;
     who_waits_is_told_of_a_replacement_and_a_removal(make()).await;
     who_waits_for_what_has_passed_is_told_at_once(make()).await;
@@ -59,8 +61,9 @@ async fn due_rows_come_longest_due_first<S: Store>(store: S) {
         insert(&store, &row).await;
     }
     let due = async |now, limit| {
-        let rows = soon(store.due(now, limit)).await.expect("due rows");
-        let scopes: Vec<_> = rows.iter().map(|row| row.scope).collect();
+        let page = soon(store.due(now, limit)).await.expect("due rows");
+        assert!(page.unreadable.is_empty() && page.next.is_none());
+        let scopes: Vec<_> = page.rows.iter().map(|row| row.scope).collect();
         scopes
     };
     let scopes = |of: &[u64]| of.iter().map(|n| rows::scope(*n)).collect::<Vec<_>>();
@@ -184,6 +187,34 @@ async fn a_scan_goes_on_at_its_cursor<S: Store>(store: S) {
         }
     }
     assert_eq!(paged, all, "every row once");
+}
+
+async fn it_counts_what_is_there<S: Store>(store: S) {
+    let tenant = |n: u64| Tenant::from_stored(&format!("{n:032x}")).expect("a hash is a tenant");
+    // Three holds until 30 s, and two finished rows that expire after 1 s.
+    for (n, of) in [(1, 7), (2, 9), (3, 8), (4, 9), (5, 9)] {
+        let mut row = match n {
+            1..4 => rows::reserved(n),
+            _ => rows::completed(n),
+        };
+        row.tenant = tenant(of);
+        row.updated_at = date(100 - n);
+        insert(&store, &row).await;
+    }
+    let stats = async |at, tenants| soon(store.stats(date(at), tenants)).await.expect("counts");
+    let early = stats(999, 2).await;
+    let oldest = [(State::Reserved, date(97)), (State::Completed, date(95))];
+    assert_eq!(early.oldest.len(), oldest.len());
+    assert!(oldest.iter().all(|known| early.oldest.contains(known)));
+    assert_eq!((early.leases_over, early.expired), (0, 0));
+    assert_eq!(early.tenants, [(tenant(9), 3), (tenant(7), 1)]);
+    let late = stats(1000, 10).await;
+    assert_eq!(late.expired, 2, "past at the date itself");
+    let live = [7, 8, 9].map(|of| (tenant(of), 1));
+    assert_eq!(late.tenants, live, "what has expired does not count");
+    assert_eq!(stats(29_999, 0).await.leases_over, 0);
+    let last = stats(30_000, 0).await;
+    assert_eq!((last.leases_over, last.tenants.len()), (3, 0));
 }
 
 async fn secrets_are_made_once<S: Store>(store: S) {

@@ -336,7 +336,7 @@ async fn a_write_that_is_dropped_before_it_began_is_not_begun<S: Store>(store: S
     assert!(
         soon(store.due(WallTime::from_unix_ms(0), 10))
             .await
-            .is_ok_and(|due| due.is_empty())
+            .is_ok_and(|due| due.rows.is_empty())
     );
     let states = soon(store.status()).await.expect("a status").rows;
     let expected = State::ALL.map(|s| (s, u64::from(s == State::Reserved)));

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Statement, params_from_iter, types::Value};
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{OperationId, Record, State};
+use steadfast_core::record::{OperationId, Record};
 use steadfast_core::time::WallTime;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -105,7 +105,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<Job>>) {
 
 /// One connection that reads.
 pub(super) struct Reader<'c> {
-    conn: &'c Connection,
+    pub(super) conn: &'c Connection,
     by_scope: Option<Statement<'c>>,
     by_id: Option<Statement<'c>>,
     by_bare_id: Option<Statement<'c>>,
@@ -140,29 +140,25 @@ impl Reader<'_> {
         one(self.conn, &mut self.by_id, sql, &keys)
     }
 
-    /// Rows due, the longest due first. A row that cannot be read does not hide those after it; it
-    /// is an error where there is nothing else.
-    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Vec<Record>, StoreError> {
+    /// Rows due, the longest due first. A row that cannot be read does not hide those after it.
+    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Page, StoreError> {
         let sql = rows::select(
             "WHERE r.locked_until IS NOT NULL AND r.locked_until <= ?1 ORDER BY r.locked_until",
         );
-        let mut unreadable = None;
-        let mut due = Vec::new();
+        let mut page = Page::default();
         let mut statement = self.conn.prepare(&sql).map_err(|e| store_error(&e))?;
         let mut found = statement
             .query([codec::date(now)])
             .map_err(|e| store_error(&e))?;
-        while due.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
+        while page.rows.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
             match found.next().map_err(|e| store_error(&e))?.map(rows::read) {
                 None => break,
-                Some(Ok((row, _))) => due.push(row),
-                Some(Err(error)) => unreadable = Some(error),
+                Some(Ok((row, _))) => page.rows.push(row),
+                Some(Err(StoreError::Unreadable(why))) => page.unreadable.push(why),
+                Some(Err(error)) => return Err(error),
             }
         }
-        match unreadable {
-            Some(error) if due.is_empty() => Err(error),
-            _ => Ok(due),
-        }
+        Ok(page)
     }
 
     pub(super) fn scan(&mut self, scan: &Scan) -> Result<Page, StoreError> {
@@ -195,39 +191,6 @@ impl Reader<'_> {
             let why = "its secrets are damaged; restore it from a backup";
             StoreError::Unavailable(why.to_owned())
         })
-    }
-
-    /// The highest fence drawn, rows by state, and the earliest expiry.
-    #[expect(clippy::type_complexity, reason = "the three parts of one status line")]
-    pub(super) fn status(
-        &mut self,
-    ) -> Result<(u64, Vec<(State, u64)>, Option<WallTime>), StoreError> {
-        self.counts().map_err(|error| store_error(&error))
-    }
-
-    #[expect(clippy::type_complexity, reason = "as above")]
-    fn counts(&self) -> rusqlite::Result<(u64, Vec<(State, u64)>, Option<WallTime>)> {
-        let number = |sql: &str| {
-            self.conn
-                .query_row(sql, [], |row| row.get::<_, Option<i64>>(0))
-        };
-        let fence = number("SELECT fence FROM meta")?.unwrap_or(0);
-        let oldest = number("SELECT min(expires_at) FROM records WHERE expires_at IS NOT NULL")?;
-        let mut rows = State::ALL.map(|state| (state, 0)).to_vec();
-        let sql = "SELECT state, count(*) FROM records GROUP BY state";
-        let mut statement = self.conn.prepare(sql)?;
-        let mut found = statement.query([])?;
-        while let Some(row) = found.next()? {
-            let (word, count): (String, i64) = (row.get(0)?, row.get(1)?);
-            for line in rows.iter_mut().filter(|(state, _)| state.as_str() == word) {
-                line.1 = count.unsigned_abs();
-            }
-        }
-        Ok((
-            fence.unsigned_abs(),
-            rows,
-            oldest.and_then(codec::read_date),
-        ))
     }
 }
 

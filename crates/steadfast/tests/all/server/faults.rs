@@ -9,7 +9,9 @@ use steadfast::core::key::ScopeHash;
 use steadfast::core::record::{Guard, OperationId, Record};
 use steadfast::core::time::WallTime;
 use steadfast::store::memory::Memory;
-use steadfast::store::{Op, OpEnd, Page, Scan, Secrets, Status, Store, StoreError, StoreFuture};
+use steadfast::store::{
+    Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreError, StoreFuture,
+};
 
 /// What a call to the store is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -220,8 +222,16 @@ impl Store for Faulty {
         Box::pin(self.read(Act::Get, self.memory.scan(scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(Act::Get, self.memory.due(now, limit)))
+    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        let due = async move {
+            let spoilt = self.spoilt.lock().unwrap().clone();
+            let mut page = self.memory.due(now, limit).await?;
+            let is_spoilt = |row: &mut Record| spoilt.contains(&row.scope);
+            let unreadable = page.rows.extract_if(.., is_spoilt);
+            page.unreadable = unreadable.map(|row| row.id.to_string()).collect();
+            Ok(page)
+        };
+        Box::pin(self.read(Act::Get, due))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {
@@ -245,5 +255,9 @@ impl Store for Faulty {
 
     fn status(&self) -> StoreFuture<'_, Status> {
         self.memory.status()
+    }
+
+    fn stats(&self, now: WallTime, tenants: u32) -> StoreFuture<'_, Stats> {
+        self.memory.stats(now, tenants)
     }
 }

@@ -1,5 +1,7 @@
 //! Callers that hang up, handlers that panic, processes that end.
 
+use steadfast::server::sweep;
+
 use super::faults::{Act, Fault, unavailable};
 use super::script::{Before, Turn};
 use super::*;
@@ -153,4 +155,81 @@ async fn after_a_drain_finished_answers_are_still_given_and_nothing_new_begins()
     let new = world.send(charge(50).under(OTHER_KEY)).await;
     new.is_problem(503, "overloaded", "none", true);
     assert_eq!(world.script.effects(), 1);
+}
+
+/// A holder that came late with a success, and waits for a newer one that is at work in `there`.
+async fn overtaken(world: &World, there: &World) -> (JoinHandle<Seen>, JoinHandle<Seen>) {
+    let gate = world.script.gated(Turn::Answer(201));
+    let late = world.spawn(charge(50));
+    world.script.reached(1).await;
+    for _ in 0..200 {
+        world.store.fault(Act::Renew, Fault::Fails(unavailable()));
+    }
+    pass(31 * SECOND).await;
+    assert_eq!(sweep(&world.server).await.unwrap().recovered, 1);
+    world.store.heal();
+    world.script.then(Turn::Never);
+    let newer = there.spawn(charge(50));
+    world.script.reached(2).await;
+    gate.open();
+    idle().await;
+    assert!(!late.is_finished(), "it waits for the newer one");
+    (late, newer)
+}
+
+async fn repeating_for_an_hour() -> World {
+    let mut world = World::repeating().await;
+    world.policy.deadline = 3600 * SECOND;
+    world
+}
+
+// rule: a-stop-does-not-lose-a-late-success
+#[tokio::test(start_paused = true)]
+async fn a_late_success_is_written_over_what_a_stop_leaves_unknown() {
+    // Whichever of the two hears of the stop first.
+    for _ in 0..32 {
+        let world = repeating_for_an_hour().await;
+        let (late, newer) = overtaken(&world, &world).await;
+        assert_eq!(world.server.drain(SECOND).await, 2);
+        let row = world.row().await;
+        assert_eq!(row.standing.state, State::Completed, "{:?}", row.history);
+        let before = &row.history[row.history.len() - 2];
+        assert_eq!((before.event, &*before.detail), ("unknown", "shutdown"));
+        assert_eq!(end(late).await.told(), (201, Some("false"), None));
+        end(newer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_success_that_is_still_to_be_written_is_written_at_a_stop() {
+    for _ in 0..32 {
+        let world = repeating_for_an_hour().await;
+        let (late, newer) = overtaken(&world, &world).await;
+        world.store.down(true);
+        // The look at the newer one fails, so that the answer is given before it is recorded.
+        pass(60 * SECOND).await;
+        assert_eq!(end(late).await.told(), (201, Some("false"), None));
+        world.store.heal();
+        assert_eq!(world.server.drain(SECOND).await, 2);
+        assert_eq!(world.state().await, State::Completed);
+        end(newer).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stop_does_not_wait_for_a_newer_holder_elsewhere() {
+    let world = repeating_for_an_hour().await;
+    let elsewhere = world.neighbour().await;
+    let (late, newer) = overtaken(&world, &elsewhere).await;
+    let begun = clock::mono_now();
+    assert_eq!(world.server.drain(SECOND).await, 1);
+    assert!(clock::mono_now().since(begun) < 5 * SECOND);
+    let told = end(late).await;
+    told.is_problem(409, "in-progress", "unknown", true);
+    assert_eq!(
+        world.state().await,
+        State::Dispatched,
+        "it is the newer one's"
+    );
+    newer.abort();
 }

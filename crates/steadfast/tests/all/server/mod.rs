@@ -3,17 +3,21 @@
 //! Time stands still in these tests: the runtime moves its clock only when every task is at rest,
 //! so that leases, limits and deadlines end in their order and nothing waits for real.
 
+mod axum_layer;
 mod deadlines;
+mod defaults;
 mod doubted;
 mod duplicates;
 mod ends;
 pub mod faults;
 mod leases;
 mod leaving;
+mod observed;
 mod same;
 pub mod script;
 mod secrecy;
 pub mod seen;
+mod serving;
 mod streams;
 mod sweeping;
 mod tower_layer;
@@ -35,6 +39,7 @@ use steadfast::core::key::{Key, KeyRules};
 use steadfast::core::policy::{Idempotency, OnUnknown, RoutePolicy};
 use steadfast::core::record::{Record, State};
 use steadfast::core::time::WallTime;
+use steadfast::event::RouteId;
 use steadfast::server::{Call, Limits, Principal, Server};
 use steadfast::store::memory::Memory;
 use steadfast::store::{Scan, Store};
@@ -155,6 +160,7 @@ impl World {
             },
             policy: Arc::new(policy),
             deadline: Deadline::after(clock::mono_now(), within),
+            route: RouteId::default(),
         }
     }
 

@@ -12,7 +12,16 @@ use super::*;
 
 /// Keeps every event as text.
 #[derive(Clone, Default)]
-struct Log(Arc<Mutex<String>>);
+pub struct Log(Arc<Mutex<String>>);
+
+impl Log {
+    /// The lines so far that say `text`.
+    pub fn lines(&self, text: &str) -> Vec<String> {
+        let all = self.0.lock().unwrap();
+        let lines = all.lines().filter(|line| line.contains(text));
+        lines.map(str::to_owned).collect()
+    }
+}
 
 impl tracing::Subscriber for Log {
     fn enabled(&self, _: &tracing::Metadata<'_>) -> bool {

@@ -4,6 +4,7 @@ use steadfast::server::sweep;
 
 use super::faults::{Act, Fault, unavailable};
 use super::script::{Before, Turn};
+use super::secrecy::Log;
 use super::*;
 
 fn key(n: usize) -> &'static str {
@@ -99,4 +100,39 @@ async fn a_sweep_goes_on_with_the_rest_when_one_change_fails() {
     assert!(states.contains(&State::Unknown), "{states:?}");
     first.abort();
     second.abort();
+}
+
+// rule: a-held-record-that-cannot-be-read-is-told-once
+#[tokio::test(start_paused = true)]
+async fn a_held_row_that_cannot_be_read_is_told_once_and_does_not_hide_the_others() {
+    let log = Log::default();
+    let guard = tracing::subscriber::set_default(log.clone());
+    let mut world = World::new().await;
+    world.policy.deadline = 48 * 3600 * SECOND;
+    world.script.then(Turn::Never).then(Turn::Never);
+    let spoilt = world.spawn(charge(50));
+    world.script.reached(1).await;
+    let row = world.row().await;
+    let other = world.spawn(charge(50).under(OTHER_KEY));
+    world.script.reached(2).await;
+    for _ in 0..1000 {
+        world.store.fault(Act::Renew, Fault::Fails(unavailable()));
+    }
+    pass(31 * SECOND).await;
+    world.store.spoil(row.scope);
+    let told = || log.lines("a held record cannot be read");
+    assert_eq!(sweep(&world.server).await.unwrap().recovered, 1);
+    let lines = told();
+    assert!(
+        lines.len() == 1 && lines[0].contains(&row.id.to_string()),
+        "{lines:?}"
+    );
+    // While it stays so, it is not told again; nor does it keep the sweeper from expiry.
+    world.send(charge(50).of("Bearer bob")).await;
+    pass(24 * 3600 * SECOND).await;
+    assert_eq!(sweep(&world.server).await.unwrap().expired, 1);
+    assert_eq!(told().len(), 1);
+    drop(guard);
+    spoilt.abort();
+    other.abort();
 }

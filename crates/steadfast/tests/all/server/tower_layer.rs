@@ -5,27 +5,19 @@ use std::sync::atomic::AtomicUsize;
 use std::task::{Context, Poll};
 
 use http::Request;
+use http_body::Frame;
+use http_body_util::{Full, StreamBody};
 use steadfast::body::{BoxError, full};
-use steadfast::server::{Caller, IdempotencyLayer, KeyedOperation};
+use steadfast::core::principal::PrincipalRule;
+use steadfast::server::{IdempotencyLayer, KeyedOperation};
 use tower::{Layer, Service, ServiceExt, service_fn};
 
 use super::*;
 
-fn by_authorization() -> Caller {
-    Arc::new(|parts| {
-        let value = parts.headers.get("authorization");
-        Ok(Principal {
-            rule: "authorization".to_owned(),
-            kind: "authorization".to_owned(),
-            value: value.map_or(Bytes::new(), |v| Bytes::copy_from_slice(v.as_bytes())),
-        })
-    })
-}
-
 async fn layer() -> IdempotencyLayer {
     let server = Server::new(Arc::new(Memory::new()), Limits::default());
     let server = server.await.unwrap();
-    IdempotencyLayer::new(server, RoutePolicy::default(), by_authorization())
+    IdempotencyLayer::new(server)
 }
 
 fn post(key: Option<&str>, body: &'static str) -> Request<Body> {
@@ -177,11 +169,85 @@ async fn a_body_above_the_limit_is_refused_before_anything() {
         body_limit: 3,
         ..RoutePolicy::default()
     };
-    let layer = IdempotencyLayer::new(server.await.unwrap(), policy, by_authorization());
+    let layer = IdempotencyLayer::new(server.await.unwrap()).with_policy(policy);
     let service = layer.layer(handler);
     let seen = service.oneshot(post(Some(KEY), "four")).await.unwrap();
     Seen::of(seen)
         .await
         .is_problem(413, "body-too-large", "none", false);
     assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_does_not_come_is_waited_for_until_the_deadline() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let handler = service_fn(move |request| charges(Arc::clone(&counted), request));
+    let service = layer().await.layer(handler);
+    let never = futures_util::stream::pending::<Result<Frame<Bytes>, BoxError>>();
+    let request = post(Some(KEY), "").map(|_| Body::new(StreamBody::new(never)));
+    // Time stands still here: the deadline is 30 s, and nothing else ends this.
+    let answer = clock::within(31 * SECOND, service.oneshot(request)).await;
+    let seen = Seen::of(answer.expect("the deadline ends it").unwrap()).await;
+    seen.is_problem(504, "deadline-exceeded", "none", true);
+    assert_eq!(count.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_service_s_own_types_of_bodies_are_its_own() {
+    let whole = service_fn(|request: Request<Full<Bytes>>| async {
+        Ok::<_, Infallible>(Response::new(request.into_body()))
+    });
+    let service = layer().await.layer(whole);
+    for replayed in ["false", "true"] {
+        let request = post(Some(KEY), "").map(|_| Full::from("echo"));
+        let seen = Seen::of(service.clone().oneshot(request).await.unwrap()).await;
+        assert_eq!(seen.told(), (200, Some(replayed), None));
+        assert_eq!(seen.bytes(), b"echo");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_are_told_apart_by_the_rule_that_the_layer_was_given() {
+    let count = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&count);
+    let handler = service_fn(move |request| charges(Arc::clone(&counted), request));
+    let sent = |layer: IdempotencyLayer, request| {
+        let service = layer.layer(handler.clone());
+        async move { Seen::of(service.oneshot(request).await.unwrap()).await }
+    };
+    let of = |caller: &'static str| {
+        let mut request = post(Some(KEY), "{}");
+        let headers = request.headers_mut();
+        headers.insert("authorization", caller.parse().unwrap());
+        headers.insert("x-user", "carol".parse().unwrap());
+        request
+    };
+    let usual = layer().await;
+    for caller in ["Bearer alice", "Bearer bob"] {
+        let seen = sent(usual.clone(), of(caller)).await;
+        assert_eq!(seen.told(), (201, Some("false"), None), "{caller}");
+    }
+    let one = usual.clone().with_principal(PrincipalRule::Anonymous);
+    assert_eq!(sent(one.clone(), of("Bearer alice")).await.status, 201);
+    assert_eq!(
+        sent(one, of("Bearer bob"))
+            .await
+            .header("idempotent-replayed"),
+        Some("true")
+    );
+
+    let rule = PrincipalRule::parse("header:x-user").unwrap();
+    let untold = sent(
+        usual.clone().with_principal(rule.clone()),
+        of("Bearer alice"),
+    )
+    .await;
+    untold.is_problem(403, "principal-unknown", "none", false);
+    let told = usual.with_caller(move |parts| Principal::by_rule(&rule, &parts.headers, true));
+    for replayed in ["false", "true"] {
+        let seen = sent(told.clone(), of(replayed)).await;
+        assert_eq!(seen.told(), (201, Some(replayed), None));
+    }
+    assert_eq!(count.load(Ordering::SeqCst), 4);
 }

@@ -1,0 +1,213 @@
+//! A request's body as it comes over a stream, and what its reader and the stream's task tell each
+//! other: that it is asked for, that it is malformed, that the answer is over.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use h2::{Reason, RecvStream};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::gateway::framing::{Violation, check_http2_trailers};
+use crate::gateway::listen::BodyError;
+use crate::gateway::listen::alarm::{Alarm, poll_alarm};
+
+/// What is known of one stream on both sides.
+#[derive(Debug, Default)]
+pub(super) struct Talk(Mutex<Told>);
+
+#[derive(Debug, Default)]
+struct Told {
+    /// The caller waits to be asked for its body, and it was not yet.
+    expects: bool,
+    /// Somebody reads the body, and nothing of it has come.
+    asked: bool,
+    violation: Option<Violation>,
+    over: bool,
+    task: Option<Waker>,
+}
+
+impl Talk {
+    /// `expects` where the caller sends its body only when it is asked.
+    pub(super) fn new(expects: bool) -> Talk {
+        Talk(Mutex::new(Told {
+            expects,
+            ..Told::default()
+        }))
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the task of `waker` when something is told from now on.
+    pub(super) fn listen(&self, waker: &Waker) {
+        self.told().task = Some(waker.clone());
+    }
+
+    /// Why the body was refused, if it was.
+    pub(super) fn violation(&self) -> Option<Violation> {
+        self.told().violation
+    }
+
+    /// Whether the caller is to be asked for its body now; true once.
+    pub(super) fn take_asked(&self) -> bool {
+        let mut told = self.told();
+        let ask = told.expects && told.asked;
+        told.expects &= !ask;
+        ask
+    }
+
+    /// The answer is over.
+    pub(super) fn end(&self) {
+        self.told().over = true;
+    }
+
+    fn tell(&self, change: impl FnOnce(&mut Told)) {
+        let mut told = self.told();
+        change(&mut told);
+        let woken = told.task.take();
+        drop(told);
+        if let Some(waker) = woken {
+            waker.wake();
+        }
+    }
+}
+
+/// A request's body that comes over a stream.
+pub struct StreamBody {
+    stream: RecvStream,
+    talk: Arc<Talk>,
+    /// Bytes that are still to come, where the caller said how many.
+    left: Option<u64>,
+    data_ended: bool,
+    ended: bool,
+    idle: Duration,
+    waiting: Option<Alarm<()>>,
+    /// Tells the connection that somebody still reads.
+    _held: Arc<()>,
+}
+
+impl StreamBody {
+    pub(super) fn new(
+        stream: RecvStream,
+        talk: Arc<Talk>,
+        length: Option<u64>,
+        idle: Duration,
+        held: Arc<()>,
+    ) -> StreamBody {
+        StreamBody {
+            stream,
+            talk,
+            left: length,
+            data_ended: false,
+            ended: false,
+            idle,
+            waiting: None,
+            _held: held,
+        }
+    }
+
+    fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, BodyError>>> {
+        let data = match ready!(self.stream.poll_data(cx)) {
+            None => return Poll::Ready(None),
+            Some(Err(error)) => {
+                // A caller who has its answer may give the rest of the body up.
+                let given_up = error.reason() == Some(Reason::NO_ERROR);
+                tracing::debug!(%error, given_up, "a request's body was cut");
+                return Poll::Ready(Some(Err(BodyError::Cut)));
+            }
+            Some(Ok(data)) => data,
+        };
+        // Room for as many more. It fails only where the stream is over already.
+        let _ = self.stream.flow_control().release_capacity(data.len());
+        if let Some(left) = &mut self.left {
+            *left = left.saturating_sub(data.len() as u64);
+        }
+        Poll::Ready(Some(Ok(data)))
+    }
+
+    fn poll_trailers(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let trailers = match ready!(self.stream.poll_trailers(cx)) {
+            Ok(trailers) => trailers,
+            Err(_) => return Poll::Ready(Some(Err(BodyError::Cut))),
+        };
+        let Some(trailers) = trailers else {
+            return Poll::Ready(None);
+        };
+        if let Err(violation) = check_http2_trailers(&trailers) {
+            self.talk.tell(|told| told.violation = Some(violation));
+            return Poll::Ready(Some(Err(BodyError::Malformed(violation))));
+        }
+        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+    }
+
+    /// Asks the caller for what does not come, and gives up on what stalls behind its answer.
+    fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if !self.talk.told().asked {
+            self.talk.tell(|told| told.asked = true);
+        }
+        loop {
+            ready!(poll_alarm(&mut self.waiting, (), self.idle, cx));
+            self.waiting = None;
+            if self.talk.told().over {
+                return Poll::Ready(());
+            }
+        }
+    }
+}
+
+impl Body for StreamBody {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        let body = &mut *self;
+        if body.ended {
+            return Poll::Ready(None);
+        }
+        let mut polled = Poll::Pending;
+        if !body.data_ended {
+            polled = body.poll_data(cx).map_ok(Frame::data);
+            body.data_ended = matches!(polled, Poll::Ready(None));
+        }
+        if body.data_ended {
+            polled = body.poll_trailers(cx);
+            body.ended = matches!(polled, Poll::Ready(None | Some(Ok(_))));
+        }
+        if polled.is_pending() {
+            ready!(body.wait(cx));
+            polled = Poll::Ready(Some(Err(BodyError::Cut)));
+        }
+        body.waiting = None;
+        body.ended |= matches!(polled, Poll::Ready(Some(Err(_))));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.ended || self.stream.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.left
+            .map_or_else(SizeHint::default, SizeHint::with_exact)
+    }
+}
+
+impl fmt::Debug for StreamBody {
+    /// No byte of it (S2).
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamBody")
+            .field("left", &self.left)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,6 @@
+//! The library's examples, run as the processes that a reader would start.
+
+mod charges;
+mod orders;
+mod page;
+mod program;
