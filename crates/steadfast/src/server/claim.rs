@@ -77,7 +77,10 @@ pub(super) enum Looked {
 
 /// What `asked` meets where nothing new may start: a finished answer is not hidden by that.
 pub(super) async fn look(server: &Server, asked: &Asked) -> Looked {
-    let request = asked.request(server.owner(), OperationId::new(&asked.scope, clock::random_bits()));
+    let request = asked.request(
+        server.owner(),
+        OperationId::new(&asked.scope, clock::random_bits()),
+    );
     let looks = async {
         for _ in 0..ROUNDS_MAX {
             let Some(row) = server.store().get(asked.scope).await? else {

@@ -220,7 +220,10 @@ impl Json {
 
     fn string(&mut self, text: &str) {
         self.next();
-        if text.bytes().all(|b| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\')) {
+        if text
+            .bytes()
+            .all(|b| matches!(b, b' '..=b'~') && !matches!(b, b'"' | b'\\'))
+        {
             self.out.push('"');
             self.out.push_str(text);
             self.out.push('"');

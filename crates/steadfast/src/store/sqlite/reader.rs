@@ -207,7 +207,9 @@ fn one<'c>(
                 .map_err(|e| store_error(&e))?,
         ),
     };
-    let mut found = statement.query(params_from_iter(keys)).map_err(|e| store_error(&e))?;
+    let mut found = statement
+        .query(params_from_iter(keys))
+        .map_err(|e| store_error(&e))?;
     match found.next().map_err(|e| store_error(&e))? {
         Some(row) => rows::read(row).map(|(record, _)| Some(record)),
         None => Ok(None),
