@@ -133,8 +133,8 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// The name of an operation to people and in the status address: 128 random bits, behind the place
-/// under which a store finds it, as 48 hex digits.
+/// The name of an operation to people and in the status address: 128 random bits, behind the
+/// place under which a store finds it, as 48 hex digits.
 ///
 /// The place is the beginning of the scope hash, so that a store needs no index of random ids beside
 /// that of scopes: each would cost a page of its own with every insert. It tells nothing, since
