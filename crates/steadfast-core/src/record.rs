@@ -136,9 +136,9 @@ impl fmt::Debug for Owner {
 /// The name of an operation to people and in the status address: 128 random bits, behind the
 /// place under which a store finds it, as 48 hex digits.
 ///
-/// The place is the beginning of the scope hash, so that a store needs no index of random ids beside
-/// that of scopes: each would cost a page of its own with every insert. It tells nothing, since
-/// scopes are hashed with a secret. Ids that were made before have none, and 32 digits.
+/// The place is the beginning of the scope hash, so that a store needs no index of random ids
+/// beside that of scopes: each would cost a page of its own with every insert. It tells nothing,
+/// since scopes are hashed with a secret. Ids that were made before have none, and 32 digits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OperationId {
     place: Option<[u8; PLACE]>,

@@ -28,6 +28,8 @@ pub enum Shape {
     Size,
     /// A whole number within these bounds.
     Whole(u32, u32),
+    /// `true` or `false`.
+    Switch,
     /// One of these words.
     Words(&'static [&'static str]),
     /// A text of one to so many characters.
@@ -131,6 +133,16 @@ pub const ABOUT: &[About] = {
             Secret,
             "{ env = \"STEADFAST_SECRET\" }",
             "keys the fingerprints instead of the store's own; 32 characters or more",
+        ),
+        row(
+            "log.format",
+            Words(&["text", "json"]),
+            "how lines of the log are written; also STEADFAST_LOG_FORMAT",
+        ),
+        row(
+            "log.attempts",
+            Switch,
+            "a line for each attempt; also STEADFAST_LOG_ATTEMPTS",
         ),
         unset(
             "name",

@@ -105,6 +105,8 @@ fn shape(shape: Shape) -> Value {
         Shape::PositiveLength => json!({ "$ref": "#/$defs/positive_length" }),
         Shape::Size => json!({ "$ref": "#/$defs/size" }),
         Shape::Whole(least, most) => whole(least, most),
+        // As text too, as a variable of the environment has it.
+        Shape::Switch => json!({ "enum": [true, false, "true", "false"] }),
         Shape::Words(words) => json!({ "enum": words }),
         Shape::Text(most) => json!({ "type": "string", "minLength": 1, "maxLength": most }),
         Shape::Path => text("^/"),

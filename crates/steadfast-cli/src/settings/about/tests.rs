@@ -59,6 +59,7 @@ fn words_bounds_and_sizes_are_those_of_the_readers() {
             Shape::Range(most) => ("[0, 1]", format!("write a number from 1 to {most}.")),
             Shape::Statuses => ("[600]", "write a number from 200 to 599.".to_owned()),
             Shape::Text(most) => ("\"\"", format!("a name has 1 to {most} characters")),
+            Shape::Switch => ("1", "stands where".to_owned()),
             _ => ("false", "stands where".to_owned()),
         };
         let refused = refusal(setting, value);
