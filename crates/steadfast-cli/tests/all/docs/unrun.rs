@@ -4,13 +4,44 @@ use super::{Kind, blocks, is_guide};
 use crate::tidy::files;
 
 /// Commands that stand in a document and cannot run in its test, each with the reason.
-const NOT_RUN: [(&str, &str); 3] = [
+const NOT_RUN: &[(&str, &str)] = &[
     ("./test", "it runs this test"),
     ("./test fast", "the same"),
     (
         "cargo install --locked --path crates/steadfast-cli",
         "it writes to the folder of whoever runs the tests; the binary is here already",
     ),
+    (
+        "told=$(curl --silent --show-error \\",
+        "a line of a script that `clients` runs, as it checks",
+    ),
+    (
+        "--retry 4 --retry-all-errors --retry-delay 1 --retry-max-time 120 \\",
+        "the same",
+    ),
+    ("--connect-timeout 2 --max-time \"$seconds\" \\", "the same"),
+    (
+        "cargo run -p steadfast --features axum --example axum_orders -- 3000 /tmp/orders",
+        "the library's tests run this example",
+    ),
+    (
+        "benches/run                # every part, some six minutes",
+        "minutes of load; the benches' own tests run each part for a moment",
+    ),
+    ("benches/run --quick        # for a look", "the same"),
+    (
+        "benches/run --only pass    # one part; several may follow",
+        "the same",
+    ),
+    (
+        "benches/run --long         # growth and memory as well: half an hour",
+        "the same",
+    ),
+    (
+        "benches/run --check        # exit code 1 when a goal is missed by more than a quarter",
+        "the same",
+    ),
+    ("benches/run --markdown     # the tables below", "the same"),
 ];
 
 /// Line and text of every command of a shell block that does not take part and is neither run by
