@@ -179,9 +179,11 @@ fn read(reader: &mut impl BufRead) -> Option<Asked> {
     loop {
         let mut line = String::new();
         reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
-        let Some((name, value)) = line.trim_end().split_once(':') else {
+        if line == "\r\n" {
             break;
-        };
+        }
+        // A head that is cut asks for nothing: its key may be what is missing of it.
+        let (name, value) = line.strip_suffix("\r\n")?.split_once(':')?;
         let value = value.trim();
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().ok()?,
