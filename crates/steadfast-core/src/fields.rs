@@ -85,9 +85,7 @@ pub fn strip_hop(headers: &mut HeaderMap) -> Result<(), ProtectedNomination> {
     {
         return Err(ProtectedNomination(name.to_string()));
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
+    remove_where(headers, |name| HOP_BY_HOP.contains(&name));
     for name in nominated {
         headers.remove(name);
     }
@@ -102,9 +100,7 @@ pub fn strip_hop_of_answer(headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    for name in HOP_BY_HOP {
-        headers.remove(name);
-    }
+    remove_where(headers, |name| HOP_BY_HOP.contains(&name));
 }
 
 /// The fields that all `Connection` lines together name; an empty line or member names none.
@@ -125,25 +121,27 @@ pub fn is_of_hop_or_protected(name: &str) -> bool {
 /// Removes what only steadfast says from an answer on its way to the caller. It is read before. A
 /// status address of another gateway behind this one leads nowhere here, so it goes as well.
 pub fn strip_ours_from_answer(headers: &mut HeaderMap) {
-    headers.remove("idempotent-replayed");
     let address = headers.get(header::LOCATION).map(|value| value.as_bytes());
     if address.is_some_and(|address| address.starts_with(b"/.steadfast/")) {
         headers.remove(header::LOCATION);
     }
-    remove_prefixed(headers, &["steadfast-"]);
+    remove_where(headers, |name| {
+        name == "idempotent-replayed" || name.starts_with("steadfast-")
+    });
 }
 
 /// Removes what only steadfast says from a request: a caller's fence never passes, an attempt count
 /// only from a trusted peer. Spelt with `_` neither does: services behind CGI, WSGI and the like
 /// read both spellings as one field (RFC 3875, 4.1.18), and trusted peers do not write so.
 pub fn strip_ours_from_request(headers: &mut HeaderMap, peer_is_trusted: bool) {
-    headers.remove("idempotency-fence");
-    if !peer_is_trusted {
-        headers.remove("steadfast-attempt");
-    }
-    remove_where(headers, |name| {
-        let ours = |own: &str| name.replace('_', "-") == own;
-        name.contains('_') && (ours("idempotency-fence") || ours("steadfast-attempt"))
+    remove_where(headers, |name| match name {
+        "idempotency-fence" => true,
+        "steadfast-attempt" => !peer_is_trusted,
+        name if name.contains('_') => {
+            let read = name.replace('_', "-");
+            ["idempotency-fence", "steadfast-attempt"].contains(&read.as_str())
+        }
+        _ => false,
     });
 }
 
@@ -152,19 +150,14 @@ pub fn replayable(headers: &HeaderMap) -> HeaderMap {
     let mut kept = headers.clone();
     strip_hop_of_answer(&mut kept);
     strip_ours_from_answer(&mut kept);
-    for name in NOT_REPLAYED {
-        kept.remove(name);
-    }
-    remove_prefixed(&mut kept, &NOT_REPLAYED_PREFIXES);
+    remove_where(&mut kept, |name| {
+        let mut prefixes = NOT_REPLAYED_PREFIXES.iter();
+        NOT_REPLAYED.contains(&name) || prefixes.any(|prefix| name.starts_with(prefix))
+    });
     kept
 }
 
-fn remove_prefixed(headers: &mut HeaderMap, prefixes: &[&str]) {
-    remove_where(headers, |name| {
-        prefixes.iter().any(|prefix| name.starts_with(prefix))
-    });
-}
-
+/// One pass over what is there: a message has fewer fields than there are names to look for.
 fn remove_where(headers: &mut HeaderMap, goes: impl Fn(&str) -> bool) {
     let names = headers.keys().filter(|name| goes(name.as_str()));
     let found: Vec<HeaderName> = names.cloned().collect();

@@ -1,5 +1,7 @@
 //! Requests without a key: passed on once, streamed both ways.
 
+use std::fmt::Write as _;
+
 use http::header::TRAILER;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode, Version};
 use http_body_util::BodyExt;
@@ -205,6 +207,10 @@ fn refused(failure: Failure, decision: Decision) -> Problem {
     }
 }
 
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+const FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+
 /// The fields that tell an upstream who called: appended to what a trusted peer said, else set
 /// anew. `version` is that of the request.
 pub fn write_forwarded(
@@ -216,26 +222,24 @@ pub fn write_forwarded(
     if !trusted {
         strip_forwarded(headers);
     }
-    let earlier = headers
-        .get_all("x-forwarded-for")
-        .iter()
-        .filter_map(|line| line.to_str().ok())
-        .collect::<Vec<_>>()
-        .join(", ");
-    let value = if earlier.is_empty() {
-        peer.to_string()
-    } else {
-        format!("{earlier}, {peer}")
-    };
-    if let Ok(value) = HeaderValue::from_str(&value) {
-        headers.insert("x-forwarded-for", value);
+    let lines = headers.get_all(FORWARDED_FOR).iter();
+    let mut value = String::new();
+    let said = lines.filter_map(|line| line.to_str().ok());
+    for line in said.filter(|line| !line.is_empty()) {
+        value.push_str(line);
+        value.push_str(", ");
     }
-    if !headers.contains_key("x-forwarded-proto") {
-        headers.insert("x-forwarded-proto", HeaderValue::from_static("http"));
+    // Writing to a string does not fail.
+    let _ = write!(value, "{peer}");
+    if let Ok(value) = HeaderValue::try_from(value) {
+        headers.insert(FORWARDED_FOR, value);
+    }
+    if !headers.contains_key(FORWARDED_PROTO) {
+        headers.insert(FORWARDED_PROTO, HeaderValue::from_static("http"));
     }
     let host = headers.get(http::header::HOST).cloned();
-    if let Some(host) = host.filter(|_| !headers.contains_key("x-forwarded-host")) {
-        headers.insert("x-forwarded-host", host);
+    if let Some(host) = host.filter(|_| !headers.contains_key(FORWARDED_HOST)) {
+        headers.insert(FORWARDED_HOST, host);
     }
     // The protocol that the request came over, not the one that it goes on with (RFC 9110, 7.6.3).
     let via = match version {

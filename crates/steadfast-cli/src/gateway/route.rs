@@ -233,6 +233,12 @@ impl RequestPath {
     /// segments (Tomcat), some decode a slash before they route (WSGI). Each alone, and all
     /// together; none where all read the same.
     pub fn other_readings(&self) -> Vec<RequestPath> {
+        // Nearly all paths have nothing of which the readings below make something else.
+        let plain = |segment: &String| !segment.contains(['%', ';', '\\']);
+        let inner = self.segments.split_last().map_or(&[][..], |(_, inner)| inner);
+        if self.segments.iter().all(plain) && !inner.iter().any(String::is_empty) {
+            return Vec::new();
+        }
         let merged = |path: &RequestPath| {
             let last = path.segments.len() - 1;
             let kept = path.segments.iter().enumerate();
@@ -290,6 +296,9 @@ fn has_broken_escape(path: &str) -> bool {
 /// `%2F` and `%5C`, takes a backslash for a slash, cuts parameters off at a semicolon, or trims
 /// what cannot be seen.
 fn walks(segment: &str) -> bool {
+    if !segment.contains('.') {
+        return false;
+    }
     let split = segment
         .replace("%2F", "/")
         .replace("%5C", "/")

@@ -71,18 +71,28 @@ fn fields_of(head: &[u8]) -> Result<Seen<'_>, Violation> {
         let colon = line.iter().position(|byte| *byte == b':');
         let (name, value) = line.split_at(colon.ok_or(Violation::FieldName)?);
         let value = &value[1..];
-        let name = HeaderName::from_bytes(name).map_err(|_| Violation::FieldName)?;
-        match name.as_str() {
-            "content-length" => seen.lengths.push(value),
-            "transfer-encoding" => seen.encodings.push(value),
-            "host" => seen.hosts.push(value),
-            name if name.contains('_') && is_framing(&name.replace('_', "-")) => {
+        let is = |own: &str| name.eq_ignore_ascii_case(own.as_bytes());
+        if is("content-length") {
+            seen.lengths.push(value);
+        } else if is("transfer-encoding") {
+            seen.encodings.push(value);
+        } else if is("host") {
+            seen.hosts.push(value);
+        } else if !is_plain(name) {
+            let name = HeaderName::from_bytes(name).map_err(|_| Violation::FieldName)?;
+            if name.as_str().contains('_') && is_framing(&name.as_str().replace('_', "-")) {
                 return Err(Violation::LookAlike);
             }
-            _ => {}
         }
     }
     Ok(seen)
+}
+
+/// A name of letters, digits and dashes, as nearly all are: a name to every parser, and no
+/// look-alike.
+fn is_plain(name: &[u8]) -> bool {
+    let plain = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'-';
+    !name.is_empty() && name.iter().all(plain)
 }
 
 /// Fields that say where a message ends or goes.

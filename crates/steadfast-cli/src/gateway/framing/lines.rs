@@ -24,26 +24,26 @@ impl Lines {
         most: usize,
         too_long: Violation,
     ) -> Result<Option<usize>, Violation> {
-        while self.seen < held.len() {
-            let at = self.seen;
-            if at >= most {
-                return Err(too_long);
-            }
-            let before = at.checked_sub(1).map(|index| held[index]);
-            match (before, held[at]) {
-                (Some(b'\r'), b'\n') => {}
-                (Some(b'\r'), _) => return Err(Violation::BareCr),
+        let bounded = &held[..held.len().min(most)];
+        let mut before = self.seen.checked_sub(1).map_or(b' ', |index| held[index]);
+        for (at, byte) in bounded.iter().copied().enumerate().skip(self.seen) {
+            match (before, byte) {
+                (b'\r', b'\n') => {}
+                (b'\r', _) => return Err(Violation::BareCr),
                 (_, b'\n') => return Err(Violation::BareLf),
                 (_, b'\r' | b'\t') => {}
                 (_, byte) if byte.is_ascii_control() => return Err(Violation::ControlByte),
                 _ => {}
             }
-            self.seen = at + 1;
-            if held[..self.seen].ends_with(b"\r\n\r\n") {
-                let whole = self.seen;
+            if byte == b'\n' && held[..=at].ends_with(b"\r\n\r\n") {
                 self.seen = 0;
-                return Ok(Some(whole));
+                return Ok(Some(at + 1));
             }
+            before = byte;
+        }
+        self.seen = self.seen.max(bounded.len());
+        if held.len() > bounded.len() {
+            return Err(too_long);
         }
         Ok(None)
     }
