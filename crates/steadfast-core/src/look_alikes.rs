@@ -24,9 +24,14 @@ fn reads_alike(name: &HeaderName, configured: &[&HeaderName]) -> bool {
     if configured.contains(&name) {
         return false;
     }
+    let spelt_so = |name: &HeaderName| name.as_str().contains('_');
+    if !spelt_so(name) {
+        // It reads as it is spelt, so only another spelling of it could be meant.
+        let mut others = configured.iter().filter(|own| spelt_so(own));
+        return others.any(|own| dashed(own) == name.as_str());
+    }
     let read = dashed(name);
-    let of_ours = name.as_str().contains('_') && is_of_the_head(&read);
-    of_ours || configured.iter().any(|own| dashed(own) == read)
+    is_of_the_head(&read) || configured.iter().any(|own| dashed(own) == read)
 }
 
 /// A name as such a service reads it.

@@ -235,7 +235,10 @@ impl RequestPath {
     pub fn other_readings(&self) -> Vec<RequestPath> {
         // Nearly all paths have nothing of which the readings below make something else.
         let plain = |segment: &String| !segment.contains(['%', ';', '\\']);
-        let inner = self.segments.split_last().map_or(&[][..], |(_, inner)| inner);
+        let inner = self
+            .segments
+            .split_last()
+            .map_or(&[][..], |(_, inner)| inner);
         if self.segments.iter().all(plain) && !inner.iter().any(String::is_empty) {
             return Vec::new();
         }

@@ -5,7 +5,6 @@
 //! is written `%XX`. Rule: one fingerprint has one text, and every other text is refused.
 
 use std::fmt;
-use std::fmt::Write;
 
 use super::{BodyMode, Fingerprint, FingerprintOptions};
 
@@ -66,7 +65,10 @@ fn mode_word(mode: BodyMode) -> &'static str {
 }
 
 fn push_hex(text: &mut String, byte: u8) {
-    write!(text, "{byte:02x}").expect("a String takes any text");
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    for digit in [byte >> 4, byte & 15] {
+        text.push(char::from(DIGITS[usize::from(digit)]));
+    }
 }
 
 /// Reads leniently; the caller holds the result against the text.

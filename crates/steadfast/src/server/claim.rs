@@ -58,10 +58,11 @@ fn begin<E: Execute>(
 ) -> oneshot::Receiver<Reply> {
     let (answer, answered) = oneshot::channel();
     let (server, gate) = (server.clone(), Arc::clone(gate));
-    tokio::spawn(async move {
+    // Boxed: it is some 26 KB, and starting a task moves it several times over.
+    tokio::spawn(Box::pin(async move {
         let _permit = permit;
         work::run(server, asked, execute, gate, answer).await;
-    });
+    }));
     answered
 }
 
