@@ -67,6 +67,14 @@ fn cases() -> Vec<Case<'static>> {
             ],
         ),
         (
+            post("/half", ""),
+            &[
+                "requests{all,success}",
+                "attempts{all,1,truncated}",
+                "retries_skipped{all,maybe-executed}",
+            ],
+        ),
+        (
             post("/cut", ""),
             &[
                 "requests{all,unknown}",
