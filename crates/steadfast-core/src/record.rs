@@ -31,7 +31,9 @@ mod lease;
 mod operator;
 mod settle;
 
-pub use admit::{Admission, Joining, Request, Sameness, Start, admit, dispatch, join, reserve};
+pub use admit::{
+    Admission, Joining, Request, Sameness, Start, admit, dispatch, join, may_be_learnt, reserve,
+};
 pub use lease::{Change, may_start, read_back, recover, renew, withdraw};
 pub use operator::{NotSettleable, release, resolve};
 pub use settle::{Ended, Settle, settle};

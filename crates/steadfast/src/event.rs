@@ -138,7 +138,7 @@ pub enum StoreOperation {
 }
 
 impl StoreOperation {
-    /// All of them.
+    /// All of them, in the order of their numbers.
     pub const ALL: [StoreOperation; 9] = [
         StoreOperation::Insert,
         StoreOperation::Replace,

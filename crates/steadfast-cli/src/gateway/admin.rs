@@ -122,7 +122,8 @@ impl Admin {
             return Ok(not_allowed("GET", "Metrics are read with GET."));
         }
         let (metrics, store) = (self.inner.watch.metrics(), self.inner.server.store());
-        let rendered = metrics.render(store, self.inner.gateway.upstreams()).await;
+        let upstreams = || self.inner.gateway.upstreams();
+        let rendered = metrics.render(store, upstreams).await;
         let text = rendered.map_err(|_| {
             let why = "The metrics cannot be written down; report this as a bug.";
             Refused(StatusCode::INTERNAL_SERVER_ERROR, why.into())

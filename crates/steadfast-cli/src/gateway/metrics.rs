@@ -221,17 +221,18 @@ impl Metrics {
     }
 
     /// All metrics in Prometheus's text format (version 0.0.4). Whatever the store does, there is
-    /// an answer: what cannot be read of it is not there.
+    /// an answer: what cannot be read of it is not there. `upstreams` is asked last, so that what
+    /// it says is no older than what was counted.
     pub async fn render(
         &self,
         store: &Arc<dyn Store>,
-        upstreams: Vec<(String, PoolStatus)>,
+        upstreams: impl FnOnce() -> Vec<(String, PoolStatus)>,
     ) -> Result<String, fmt::Error> {
         let (store_up, status) = self.records.look(store).await;
         self.scraped.set(Now {
             store_up,
             status,
-            upstreams,
+            upstreams: upstreams(),
             waiting: self.waiting.load(Ordering::Relaxed),
             lines_dropped: crate::log::lines_dropped(),
         });

@@ -14,6 +14,7 @@ use steadfast::clock;
 use steadfast::event::{RequestOutcome, RouteId};
 use steadfast::server::admission::Admitted;
 use steadfast::server::{Principal, Server, admission, problem, status};
+use steadfast::store::StoreError;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
@@ -252,15 +253,20 @@ impl Gateway {
         };
         let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
         let id = id.ok_or_else(not_found)?;
-        let looked_up = clock::within(STATUS_LIMIT, self.inner.server.store().by_id(id)).await;
-        let Ok(Ok(row)) = looked_up else {
+        let server = &self.inner.server;
+        let look = async {
+            let row = server.store().by_id(id).await?;
+            let is_gone = match &row {
+                Some(row) => server.is_gone(row).await,
+                None => true,
+            };
+            Ok::<_, StoreError>(row.filter(|_| !is_gone))
+        };
+        let Ok(Ok(row)) = clock::within(STATUS_LIMIT, look).await else {
             let detail = "The record store gave no answer. Ask again.";
             return Err(Problem::new(Slug::StoreUnavailable, detail));
         };
         let row = row.ok_or_else(not_found)?;
-        if self.inner.server.is_gone(&row).await {
-            return Err(not_found());
-        }
         let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let trusted = self.inner.trusted.trusts(peer);
         let asks = Principal::by_rule(&rule, &parts.headers, trusted).map_err(|_| not_found())?;

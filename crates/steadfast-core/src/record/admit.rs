@@ -150,8 +150,16 @@ fn finished(row: &Record) -> Admission {
 /// The stricter of the record's and the current way out holds. An upstream that showed that it
 /// honours the key may be asked again whatever the way out.
 fn may_repeat(row: &Record, request: &Request) -> bool {
-    let stricter = std::cmp::min(row.standing.on_unknown, request.on_unknown);
+    let stricter = row.standing.on_unknown.min(request.on_unknown);
     stricter == OnUnknown::Repeat || row.standing.honours_key
+}
+
+/// Whether the same request sent again may bring an unknown outcome to an end (`retryable`): by
+/// another attempt or by a look-up. `present` is the way out of the request's route now, and the
+/// stricter of it and the record's holds.
+pub fn may_be_learnt(standing: &Standing, present: OnUnknown) -> bool {
+    let stricter = standing.on_unknown.min(present);
+    stricter != OnUnknown::Hold || standing.honours_key
 }
 
 /// The same operation goes again: its row keeps its id and history, and what stood before is kept

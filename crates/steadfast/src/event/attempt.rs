@@ -3,13 +3,15 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, Method, StatusCode};
 use http_body::{Body as HttpBody, Frame, SizeHint};
+use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::effect::Effect;
 use steadfast_core::record::OperationId;
-use steadfast_core::retry::Reason;
+use steadfast_core::retry::{self, Decision, Facts, Reason};
 use steadfast_core::time::MonoTime;
 use steadfast_core::trace_context::TraceId;
 
@@ -22,6 +24,7 @@ pub struct Attempt {
     observer: Arc<dyn Observer>,
     route: RouteId,
     method: Method,
+    keyed: bool,
     operation: Option<(OperationId, u64)>,
     trace: Option<TraceId>,
     began: MonoTime,
@@ -40,6 +43,7 @@ impl Attempt {
             observer: Arc::clone(observer),
             route,
             method: method.clone(),
+            keyed: false,
             operation: None,
             trace: TraceId::of(headers),
             began: clock::mono_now(),
@@ -49,8 +53,18 @@ impl Attempt {
 
     /// It has a record, and this fence.
     pub fn of_operation(self, id: OperationId, fence: u64) -> Attempt {
-        let operation = Some((id, fence));
-        Attempt { operation, ..self }
+        Attempt {
+            operation: Some((id, fence)),
+            ..self.keyed()
+        }
+    }
+
+    /// Its request has a key, whether it has a record or not.
+    pub fn keyed(self) -> Attempt {
+        Attempt {
+            keyed: true,
+            ..self
+        }
     }
 
     /// The head of its answer came.
@@ -74,11 +88,16 @@ impl Attempt {
         }));
     }
 
-    /// What an answer that was cut may have come with.
-    fn cut_effect(&self) -> Effect {
-        match self.method.is_safe() {
-            true => Effect::None,
-            false => Effect::Unknown,
+    /// What the server may have done where something was sent and the answer failed so, and why no
+    /// other attempt follows.
+    fn given_up(&self, failure: Failure) -> (Effect, Reason) {
+        let facts = Facts {
+            method: &self.method,
+            keyed: self.keyed,
+        };
+        match retry::on_end(&AttemptEnd::Failed(failure), facts, Duration::MAX) {
+            Decision::GiveUp { effect, reason } => (effect, reason),
+            other => (Effect::Unknown, other.reason()),
         }
     }
 }
@@ -113,7 +132,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         if let Some(attempt) = self.attempt.take() {
             let effect = match self.sent {
-                true => attempt.cut_effect(),
+                true => attempt.given_up(Failure::Abandoned).0,
                 false => Effect::None,
             };
             attempt.ended(End::CallerLeft, effect, None);
@@ -150,9 +169,11 @@ impl<B> Watched<B> {
 
     fn cut(&mut self, error: &BoxError) {
         if let Some((attempt, ..)) = self.open.take() {
-            // Part of an answer was passed on, so none can follow.
-            let (end, effect) = (End::Failed(failure_of(error)), attempt.cut_effect());
-            attempt.ended(end, effect, Some(Reason::AttemptsUsed));
+            // Behind a head, no evidence says that nothing was sent.
+            let failure = Some(failure_of(error)).filter(|failure| !failure.never_sent());
+            let failure = failure.unwrap_or(Failure::Truncated);
+            let (effect, reason) = attempt.given_up(failure);
+            attempt.ended(End::Failed(failure), effect, Some(reason));
         }
     }
 }

@@ -31,7 +31,7 @@ pub enum KeyedOutcome {
 }
 
 impl KeyedOutcome {
-    /// All of them.
+    /// All of them, in the order of their numbers.
     pub const ALL: [KeyedOutcome; 9] = [
         KeyedOutcome::Executed,
         KeyedOutcome::Replayed,
@@ -125,7 +125,7 @@ pub enum RequestOutcome {
 }
 
 impl RequestOutcome {
-    /// All of them.
+    /// All of them, in the order of their numbers.
     pub const ALL: [RequestOutcome; 9] = [
         RequestOutcome::Success,
         RequestOutcome::ClientError,
@@ -204,6 +204,7 @@ impl RequestOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::event::StoreOperation;
 
     #[test]
     fn an_outcome_in_doubt_is_unknown_under_every_name() {
@@ -232,6 +233,16 @@ mod tests {
         for words in [keyed, requests] {
             let distinct: std::collections::HashSet<_> = words.iter().collect();
             assert_eq!(distinct.len(), words.len());
+        }
+    }
+
+    #[test]
+    fn counters_that_are_found_by_number_are_those_of_the_word() {
+        let keyed = KeyedOutcome::ALL.map(|outcome| outcome as usize);
+        let requests = RequestOutcome::ALL.map(|outcome| outcome as usize);
+        let store = StoreOperation::ALL.map(|operation| operation as usize);
+        for numbers in [keyed, requests, store] {
+            assert_eq!(numbers, std::array::from_fn(|at| at));
         }
     }
 }

@@ -9,10 +9,10 @@ use http::{HeaderMap, StatusCode};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::fingerprint::Fingerprint;
 use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
-use steadfast_core::policy::{InFlight, OnUnknown, RoutePolicy};
+use steadfast_core::policy::{InFlight, RoutePolicy};
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::record::{OperationId, Owner, Standing};
+use steadfast_core::record::{self, OperationId, Owner, Standing};
 
 use crate::event::RouteId;
 
@@ -122,8 +122,8 @@ pub(super) struct Asked {
 
 impl Asked {
     /// The hold it would take.
-    pub(super) fn request(&self, owner: Owner, id: OperationId) -> steadfast_core::record::Request {
-        steadfast_core::record::Request {
+    pub(super) fn request(&self, owner: Owner, id: OperationId) -> record::Request {
+        record::Request {
             scope: self.scope,
             id,
             tenant: self.tenant.clone(),
@@ -138,11 +138,9 @@ impl Asked {
         }
     }
 
-    /// Whether sending the same thing again may bring the outcome of what stands: the stricter of
-    /// the record's and the present way out holds.
+    /// Whether sending the same thing again may bring the outcome of what stands.
     pub(super) fn may_repeat(&self, standing: &Standing) -> bool {
-        let way = standing.on_unknown.min(self.policy.idempotency.on_unknown);
-        standing.honours_key || way != OnUnknown::Hold
+        record::may_be_learnt(standing, self.policy.idempotency.on_unknown)
     }
 
     pub(super) fn in_flight(&self) -> InFlight {

@@ -2,8 +2,7 @@
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
-use steadfast_core::policy::OnUnknown;
-use steadfast_core::record::{Answer, Record, State};
+use steadfast_core::record::{Answer, Record, State, may_be_learnt};
 use steadfast_core::time::WallTime;
 
 use super::reply;
@@ -107,7 +106,7 @@ pub fn answer(row: &Record) -> Response<Body> {
         }
         _ => {
             let standing = &row.standing;
-            let repeats = standing.honours_key || standing.on_unknown != OnUnknown::Hold;
+            let repeats = may_be_learnt(standing, standing.on_unknown);
             reply::settled(row.id, standing, repeats)
         }
     }

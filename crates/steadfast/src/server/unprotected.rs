@@ -33,7 +33,8 @@ pub(super) async fn without_store<E: Execute>(
         return Reply::problem(&asked.store_unavailable());
     }
     let (method, headers) = (&asked.parts.method, &asked.parts.headers);
-    let mut attempt = Attempt::begin(&server.inner.observer, asked.route, method, headers);
+    let attempt = Attempt::begin(&server.inner.observer, asked.route, method, headers);
+    let mut attempt = attempt.keyed();
     let ready = match ready {
         Some(ready) => ready,
         None => {

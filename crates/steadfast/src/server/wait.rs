@@ -90,8 +90,7 @@ impl Drop for Place<'_> {
 }
 
 /// What the duplicate of `met`, which is at work, is given. `waited` is what it has waited so far,
-/// in
-/// `asks` earlier rounds.
+/// in `asks` earlier rounds.
 pub(super) async fn duplicate(
     server: &Server,
     asked: &Asked,

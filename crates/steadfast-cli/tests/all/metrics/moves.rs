@@ -67,6 +67,14 @@ fn cases() -> Vec<Case<'static>> {
             ],
         ),
         (
+            post("/half", ""),
+            &[
+                "requests{all,success}",
+                "attempts{all,1,truncated}",
+                "retries_skipped{all,maybe-executed}",
+            ],
+        ),
+        (
             post("/cut", ""),
             &[
                 "requests{all,unknown}",
@@ -264,11 +272,14 @@ fn waiters_waits_and_holds_of_a_key_are_measured() {
     for mut caller in callers {
         assert_eq!(caller.answer().expect("an answer").status, 201);
     }
-    let text = until("the end of the hold", || {
-        let text = gateway.metrics();
-        let ended = count(&text, "steadfast_hold_seconds_count{kind=\"key\"}") == 1.0;
-        ended.then_some(text)
-    });
+    let text = until(
+        "the end of the hold, and of its use of a connection",
+        || {
+            let text = gateway.metrics();
+            let ended = count(&text, "steadfast_hold_seconds_count{kind=\"key\"}") == 1.0;
+            (ended && count(&text, &inflight) == 0.0).then_some(text)
+        },
+    );
     let route = "route=\"/{*rest}\"";
     for (series, wanted) in [
         ("steadfast_waiters{kind=\"key\"}".to_owned(), 0.0),
@@ -287,7 +298,6 @@ fn waiters_waits_and_holds_of_a_key_are_measured() {
             "steadfast_store_seconds_count{operation=\"insert\"}".to_owned(),
             3.0,
         ),
-        (inflight, 0.0),
     ] {
         assert_eq!(count(&text, &series), wanted, "{series}\n{text}");
     }
@@ -315,11 +325,17 @@ fn a_lease_that_its_holder_left_is_counted_under_that_holder() {
     first.kill();
     let second = folder.gateway();
     let series = format!("steadfast_leases_expired_total{{instance=\"{instance}\"}}");
-    let text = until("the end of the lease", || {
+    // The record is written down before it is told of.
+    let text = until("the end of the lease to be counted", || {
         let text = second.metrics();
-        (count(&text, "steadfast_records{state=\"unknown\"}") == 1.0).then_some(text)
+        let counted = !counts(&text, &["steadfast_leases_expired_total"]).is_empty();
+        counted.then_some(text)
     });
+    let unknown = "steadfast_records{state=\"unknown\"}";
     assert_eq!(count(&text, &series), 1.0, "{text}");
+    until("the record to be unknown", || {
+        (count(&second.metrics(), unknown) == 1.0).then_some(())
+    });
 }
 
 #[test]

@@ -208,3 +208,24 @@ fn exactly_one_takes_an_unknown_outcome_over() {
     assert_ne!(first, bench.row().guard(), "a second replace is refused");
     assert_eq!(bench.meet(Sameness::Same), Admission::InFlight);
 }
+
+#[test]
+fn an_unknown_outcome_may_be_learnt_unless_either_way_out_holds_it_and_no_key_is_honoured() {
+    use OnUnknown::{Hold, Lookup, Repeat};
+    let mut bench = hold();
+    bench.reserved();
+    let mut standing = bench.row().standing.clone();
+    for (own, present, honours_key, learnt) in [
+        (Hold, Hold, false, false),
+        (Hold, Repeat, false, false),
+        (Repeat, Hold, false, false),
+        (Lookup, Repeat, false, true),
+        (Repeat, Lookup, false, true),
+        (Repeat, Repeat, false, true),
+        (Hold, Hold, true, true),
+    ] {
+        (standing.on_unknown, standing.honours_key) = (own, honours_key);
+        let row = (own, present, honours_key);
+        assert_eq!(may_be_learnt(&standing, present), learnt, "{row:?}");
+    }
+}
