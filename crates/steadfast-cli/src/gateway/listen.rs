@@ -38,7 +38,7 @@ use http::{Request, Response};
 use http_body::Body;
 use steadfast::clock;
 use tokio::net::TcpListener;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tower::{Service, ServiceExt};
 
@@ -65,7 +65,8 @@ pub struct Limits {
     pub linger_bytes: u64,
     /// How long they are read and dropped.
     pub linger_time: Duration,
-    /// Connections at once; more wait in the system's queue.
+    /// Connections at once; more wait in the system's queue. So many requests may be at work at
+    /// once, too: HTTP/2's streams beyond it, of all connections together, are refused.
     pub connections: usize,
     /// From the stop to the cut of what still runs.
     pub drain: Duration,
@@ -227,6 +228,7 @@ async fn accept<S: Handler>(
 ) {
     let mut stop = pin!(stop);
     let mut pausing = false;
+    let streams = Arc::new(Semaphore::new(front.limits.connections));
     loop {
         let room = open.len() < front.limits.connections;
         let accepted = tokio::select! {
@@ -247,6 +249,7 @@ async fn accept<S: Handler>(
                     stream,
                     peer,
                     front.clone(),
+                    Arc::clone(&streams),
                     draining.clone(),
                 ));
             }

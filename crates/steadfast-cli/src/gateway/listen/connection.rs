@@ -12,7 +12,7 @@ use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use tokio::net::TcpStream;
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::body::{AnswerBody, RequestBody};
 use super::exchange::{Exchange, Turn};
@@ -25,6 +25,7 @@ pub(super) async fn run<S: Handler>(
     stream: TcpStream,
     peer: SocketAddr,
     front: Front<S>,
+    streams: Arc<Semaphore>,
     mut draining: watch::Receiver<bool>,
 ) {
     // An answer's last segment must not wait for the acknowledgement of the one before.
@@ -72,7 +73,7 @@ pub(super) async fn run<S: Handler>(
         };
         let (stream, held) = gate.into_inner();
         // On the heap, since most connections are not HTTP/2's.
-        return Box::pin(http2::run(stream, held, peer, front, later)).await;
+        return Box::pin(http2::run(stream, held, peer, (front, streams), later)).await;
     }
     match end {
         Ok(()) => gate.close().await,

@@ -13,11 +13,12 @@ mod stream;
 use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::pin;
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use steadfast::clock;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 
 use super::{Front, Handler};
 use driver::{Driver, End};
@@ -32,20 +33,20 @@ const SEND_BUFFER: usize = 64 * 1024;
 const FIELD_OVERHEAD: usize = 32;
 
 /// Serves a connection until it is closed by either side or `draining` turns true. `held` is what
-/// came of it already. Any stream of bytes will do: a TLS session that chose `h2` as well as a
-/// socket.
+/// came of it already; `streams` are those that all connections may have open. Any stream of bytes
+/// will do: a TLS session that chose `h2` as well as a socket.
 pub(super) async fn run<T, S>(
     socket: T,
     held: BytesMut,
     peer: SocketAddr,
-    front: Front<S>,
+    (front, streams): (Front<S>, Arc<Semaphore>),
     mut draining: watch::Receiver<bool>,
 ) where
     T: AsyncRead + AsyncWrite + Unpin + Send,
     S: Handler,
 {
     let mut io = Io::new(socket, held, front.limits);
-    match drive(&mut io, peer, front, &mut draining).await {
+    match drive(&mut io, peer, (front, streams), &mut draining).await {
         Ok(()) => io.close().await,
         Err(End::Silent) => tracing::debug!("a connection gave no sign of life"),
         Err(End::Error(error)) => {
@@ -62,7 +63,7 @@ pub(super) async fn run<T, S>(
 async fn drive<T, S>(
     io: &mut Io<T>,
     peer: SocketAddr,
-    front: Front<S>,
+    (front, streams): (Front<S>, Arc<Semaphore>),
     draining: &mut watch::Receiver<bool>,
 ) -> Result<(), End>
 where
@@ -82,7 +83,7 @@ where
         Ok(Err(error)) => return Err(End::Error(error)),
         Err(clock::Elapsed) => return Err(End::Silent),
     };
-    let mut driver = Driver::new(connection, heard, peer, front);
+    let mut driver = Driver::new(connection, heard, peer, (front, streams));
     poll_fn(|cx| driver.poll(drain.as_mut(), cx)).await
 }
 

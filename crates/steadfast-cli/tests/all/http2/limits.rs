@@ -36,6 +36,34 @@ async fn a_stream_beyond_the_bound_is_refused_unprocessed() {
     go.notify_one();
 }
 
+// rule: http2-streams-of-all-connections-are-bounded
+#[tokio::test]
+async fn streams_of_all_connections_together_are_no_more_than_connections() {
+    let (service, called, go) = waiting();
+    let three = Limits {
+        connections: 3,
+        ..patient()
+    };
+    let front = Running::start(service, three).await;
+    let mut callers = [Caller::to(front.addr).await, Caller::to(front.addr).await];
+    for (caller, id) in [(0, 1), (0, 3), (1, 1)] {
+        callers[caller].get(id).await;
+        soon("the call", called.notified()).await;
+    }
+    for caller in &mut callers {
+        caller.get(5).await;
+        assert_eq!(caller.answer(5).await.end, End::Reset(REFUSED_STREAM));
+    }
+    // What ends makes room for another connection's.
+    go.notify_one();
+    assert_eq!(callers[0].answer(1).await.status(), 200);
+    callers[1].get(7).await;
+    soon("the call", called.notified()).await;
+    go.notify_one();
+    go.notify_one();
+    go.notify_one();
+}
+
 async fn caller_sees_settings(caller: &mut Caller) -> Vec<u8> {
     caller.send(PING, 0, 0, b"12345678").await;
     caller.next().await.expect("a pong").payload

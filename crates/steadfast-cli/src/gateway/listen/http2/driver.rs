@@ -14,6 +14,7 @@ use h2::server::{Connection, SendResponse};
 use h2::{Ping, PingPong, Reason, RecvStream};
 use http::Request;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Semaphore;
 use tokio::task::{JoinError, JoinSet};
 
 use super::io::{Heard, Io};
@@ -57,6 +58,8 @@ pub(super) struct Driver<'a, T, S> {
     limits: Http2Limits,
     peer: SocketAddr,
     streams: JoinSet<Ended>,
+    /// The room for streams of all connections.
+    all: Arc<Semaphore>,
     /// Streams that their callers gave up, less those that were answered.
     given_up: u32,
     /// Held by everybody who reads a request's body.
@@ -78,7 +81,7 @@ where
         mut connection: Connection<&'a mut Io<T>, Bytes>,
         heard: Heard,
         peer: SocketAddr,
-        front: Front<S>,
+        (front, all): (Front<S>, Arc<Semaphore>),
     ) -> Driver<'a, T, S> {
         Driver {
             pings: connection.ping_pong(),
@@ -87,6 +90,7 @@ where
             front,
             peer,
             streams: JoinSet::new(),
+            all,
             given_up: 0,
             bodies: Arc::default(),
             leaving: false,
@@ -129,10 +133,18 @@ where
         }
     }
 
-    fn open(&mut self, request: Request<RecvStream>, respond: SendResponse<Bytes>) {
+    fn open(&mut self, request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
+        let Ok(place) = Arc::clone(&self.all).try_acquire_owned() else {
+            // Nothing of it was done, and it says so (RFC 9113, 8.7).
+            respond.send_reset(Reason::REFUSED_STREAM);
+            return;
+        };
         let (front, held) = (self.front.clone(), Arc::clone(&self.bodies));
         let answered = stream::run(request, respond, front, self.peer, held);
-        self.streams.spawn(answered);
+        self.streams.spawn(async move {
+            let _place = place;
+            answered.await
+        });
     }
 
     fn count(&mut self, ended: Result<Ended, JoinError>) {
