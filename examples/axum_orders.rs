@@ -53,7 +53,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         })
         .await;
     println!(
-        "drained; {} orders were stopped, their outcome is unknown",
+        "drained; orders stopped with an unknown outcome: {}",
         served.stopped
     );
     Ok(())

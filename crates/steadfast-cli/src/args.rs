@@ -20,13 +20,14 @@ pub use shell::{CompletionsArgs, ManArgs};
 const AFTER: &str = "\
 Exit codes:
   0  done
-  1  an act was refused or not confirmed, a record is not there, the store failed
+  1  an act was refused or not confirmed, a record is not there, the store failed, the demo's
+     table does not hold
   2  the command line is wrong
   3  the configuration is wrong, the store cannot be opened, an address cannot be bound
 
 Environment:
-  STEADFAST_STORE, STEADFAST_LISTEN, STEADFAST_ADMIN and STEADFAST_DRAIN weigh more than the
-  configuration and less than flags.
+  STEADFAST_STORE, STEADFAST_LISTEN, STEADFAST_ADMIN, STEADFAST_DRAIN, STEADFAST_LOG_FORMAT and
+  STEADFAST_LOG_ATTEMPTS weigh more than the configuration and less than flags.
 
 Lengths of time and sizes have units: 500ms, 30s, 10m, 24h, 7d; 64KiB, 1MiB.
 

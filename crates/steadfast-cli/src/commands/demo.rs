@@ -100,6 +100,8 @@ async fn perform(
     if args.stay {
         invite(&mut story, &scene);
         stopped.await;
+    } else if fault.is_none() {
+        story.say(NEXT);
     }
     let Scene { service, front, .. } = scene;
     if let Err(stop) = front.close().await {
@@ -113,6 +115,12 @@ async fn perform(
     })
 }
 
+/// Where to go on from here.
+const NEXT: &str = "
+The same client, the same service, the same faults: a key is what made the difference.
+Try it yourself:              steadfast demo --stay
+In front of your service:     steadfast gateway --to http://127.0.0.1:3000";
+
 /// What can be tried while everything stays up.
 fn invite(story: &mut Story<'_>, scene: &Scene) {
     let (service, front) = (scene.service.address, &scene.front);
@@ -121,7 +129,10 @@ fn invite(story: &mut Story<'_>, scene: &Scene) {
     let lost = json!({ "order": ORDERS + 2, "amount_cents": 5000, "fate": "charged-then-cut" });
     let [order, lost] = [order, lost].map(|body| {
         let key = fresh_key();
-        format!("curl -i http://{callers}/charges -H 'Idempotency-Key: {key}' -d '{body}'")
+        format!(
+            "curl -i http://{callers}/charges -H 'Idempotency-Key: {key}' \
+             -H 'Content-Type: application/json' -d '{body}'"
+        )
     });
     let url = &front.url;
     story.say(format_args!(
@@ -133,7 +144,9 @@ fn invite(story: &mut Story<'_>, scene: &Scene) {
          What the service charged, and what an operator sees:\n  \
          curl http://{service}/charges\n  \
          curl 'http://{operators}/api/records?state=unknown'\n  \
-         steadfast keys list --state unknown --store {url}"
+         steadfast keys list --state unknown --store {url}\n\
+         Settle what is unknown by what the service says, with the id from that list:\n  \
+         steadfast keys resolve ID --status 201 --body '{{}}' --store {url}"
     ));
 }
 

@@ -173,7 +173,7 @@ impl Admin {
         }
         let page = self.inner.server.store().scan(scan).await.map_err(failed)?;
         for why in page.unreadable {
-            tracing::error!(reason = %why, "a stored record cannot be read");
+            tracing::error!(reason = why.to_string(), "a stored record cannot be read");
         }
         let rows: Vec<Value> = page.rows.iter().map(status::record).collect();
         Ok(json_response(StatusCode::OK, &Value::Array(rows)))

@@ -256,7 +256,10 @@ async fn accept<S: Handler>(
             Err(error) if is_of_one_caller(&error) => {}
             Err(error) => {
                 if !std::mem::replace(&mut pausing, true) {
-                    tracing::warn!(%error, "accepts nothing for now; raise the open files limit");
+                    tracing::warn!(
+                        error = error.to_string(),
+                        "accepts nothing for now; raise the open files limit"
+                    );
                 }
                 tokio::select! {
                     () = &mut stop => return,

@@ -120,7 +120,10 @@ pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim
         Ok(Err(StoreError::Closed)) => Claim::NoStore,
         // Not a store that is away: a record is there, and whoever cannot read it must not execute.
         Ok(Err(StoreError::Unreadable(why))) => {
-            tracing::error!(reason = %why, "a stored record cannot be read; refused");
+            tracing::error!(
+                reason = why.to_string(),
+                "a stored record cannot be read; refused"
+            );
             Claim::Meets(Reply::problem(&asked.store_unavailable()))
         }
         Ok(Err(StoreError::Unavailable(_))) | Err(clock::Elapsed) => {

@@ -43,7 +43,7 @@ impl<E: Execute> Work<E> {
     pub(super) async fn settle(&mut self, ended: &Ended, own: Option<Reply>) {
         if ended.verdict.meaning == Meaning::Unknown {
             let (operation, reason) = (self.held.hold.id, &ended.reason);
-            tracing::warn!(%operation, %reason, "an outcome is unknown");
+            tracing::warn!(%operation, reason = reason.to_string(), "an outcome is unknown");
         }
         match self.held.settle(ended).await {
             Ok(End::Written | End::Lost(None)) => self.give(own),
@@ -156,7 +156,8 @@ impl<E: Execute> Work<E> {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(operation = %id, %error, "an answer is not recorded yet");
+                    let error = error.to_string();
+                    tracing::warn!(operation = %id, error, "an answer is not recorded yet");
                 }
             }
             if stopped {

@@ -68,7 +68,10 @@ pub async fn sweep_on(server: Server) {
                 SWEEP_EVERY
             }
             Err(error) => {
-                tracing::warn!(%error, "the sweeper could not work; it tries again");
+                tracing::warn!(
+                    error = error.to_string(),
+                    "the sweeper could not work; it tries again"
+                );
                 SWEEP_AFTER_FAILURE
             }
         };
@@ -129,7 +132,10 @@ async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<()
         ..
     } = server.store().due(all, HELD_MAX).await?;
     for why in server.inner.unreadable.new_of(unreadable) {
-        tracing::error!(reason = %why, "a held record cannot be read; its lease does not end");
+        tracing::error!(
+            reason = why.to_string(),
+            "a held record cannot be read; its lease does not end"
+        );
     }
     if held.len() < HELD_MAX as usize {
         server.inner.leases.keep_only(&held);

@@ -73,7 +73,7 @@ pub(super) async fn matching(
             })
             .await?;
         for why in page.unreadable {
-            tracing::error!(reason = %why, "a stored record cannot be read");
+            tracing::error!(reason = why.to_string(), "a stored record cannot be read");
         }
         rows.extend(page.rows);
         after = page.next;
