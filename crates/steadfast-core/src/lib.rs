@@ -9,6 +9,9 @@
 //! server side, [`retry`] decides what an attempt's end means on the client side.
 
 pub mod attempt;
+pub mod backoff;
+pub mod breaker;
+pub mod budget;
 pub mod deadline;
 pub mod effect;
 pub mod fields;
@@ -21,7 +24,11 @@ pub mod problem;
 pub mod record;
 pub mod replay;
 pub mod retry;
+pub mod retry_after;
 pub mod time;
 pub mod timeouts;
 pub mod trace_context;
 pub mod trailers;
+mod window;
+
+pub use window::{NoRatio, Ratio};

@@ -68,6 +68,31 @@ impl WallTime {
         Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 
+    /// The instant of a civil date and time, UTC: (year, month, day), (hour, minute, second), each
+    /// within its calendar's bounds. What is before 1970 is the epoch.
+    pub(crate) fn of_civil(date: (u64, u64, u64), time: (u64, u64, u64)) -> WallTime {
+        let (year, month, day) = date;
+        let from_march = (month + 9) % 12;
+        let year = if month <= 2 {
+            year.saturating_sub(1)
+        } else {
+            year
+        };
+        let (era, of_era) = (year / 400, year % 400);
+        let of_year = (153 * from_march + 2) / 5 + day - 1;
+        let days = era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year;
+        let Some(days) = days.checked_sub(719_468) else {
+            return WallTime(0);
+        };
+        let (hour, minute, second) = time;
+        WallTime((days * 86_400 + hour * 3600 + minute * 60 + second).saturating_mul(1000))
+    }
+
+    /// The year, UTC.
+    pub(crate) fn year(self) -> u64 {
+        civil_from_days(self.0 / 86_400_000).0
+    }
+
     /// RFC 3339, UTC, with milliseconds. Dates after the year 9999 are written as that year's end.
     pub fn rfc3339(self) -> String {
         const LAST: u64 = 253_402_300_799_999;
