@@ -187,6 +187,14 @@ impl Backoff {
         }
     }
 
+    /// The longest that [`Backoff::wait`] can be for these.
+    pub fn longest(&self, n: u32, before: Duration) -> Duration {
+        match self.jitter {
+            Jitter::None | Jitter::Full | Jitter::Equal => self.upper(n),
+            Jitter::Decorrelated => before.max(self.base).saturating_mul(3).min(self.cap),
+        }
+    }
+
     /// The wait before the attempt after the `n`-th one, spread by `draw`. `before` is the wait
     /// before that one, zero where there was none; only decorrelated jitter asks for it.
     pub fn wait(&self, n: u32, before: Duration, draw: Draw) -> Duration {
@@ -198,8 +206,7 @@ impl Backoff {
             Jitter::Equal => upper / 2 + (upper - upper / 2).mul_f64(draw),
             Jitter::Decorrelated => {
                 // The range is cut, not the draw, so it stays a range at the cap.
-                let end = before.max(self.base).saturating_mul(3).min(self.cap);
-                let width = end.saturating_sub(self.base);
+                let width = self.longest(n, before).saturating_sub(self.base);
                 self.base + width.mul_f64(draw)
             }
         }
@@ -292,7 +299,7 @@ mod tests {
             let (base, cap) = (MS(base), MS(base + over));
             let backoff = waits(Curve::Exponential, base, cap, Jitter::ALL[which]);
             let wait = backoff.wait(n, MS(before), Draw::from_bits(bits));
-            prop_assert!(wait <= cap);
+            prop_assert!(wait <= backoff.longest(n, MS(before)) && wait <= cap);
             prop_assert!(backoff.upper(n) <= backoff.upper(n + 1));
         }
     }

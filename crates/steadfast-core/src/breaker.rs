@@ -1,11 +1,12 @@
 //! When to stop asking an upstream that does not answer.
 //!
-//! Decides whether a request may go to an upstream, from how the last ones ended: closed, open, half
-//! open (requirement R9). It opens when, over a sliding window with enough requests in it, the share
-//! of failures reaches a ratio; it lets a bounded number of probes through once it has been open
-//! for its time. A probe holds a permit with a lease, so that one that is cancelled neither wedges
-//! it nor lets a crowd in; the end of an older pass changes nothing of a newer state. Refuses to
-//! know what a failure is beyond [`Mark`]: 5xx and no answer are, 4xx and cancellations are neither.
+//! Decides whether a request may go to an upstream, from how the last ones ended: closed, open,
+//! half open (requirement R9). It opens when, over a sliding window with enough requests in it, the
+//! share of failures reaches a ratio; it lets a bounded number of probes through once it has been
+//! open for its time. A probe holds a permit with a lease, so that one that is cancelled neither
+//! wedges it nor lets a crowd in; the end of an older pass changes nothing of a newer state.
+//! Refuses to know what a failure is beyond [`Mark`]: 5xx and no answer are, 4xx and cancellations
+//! are neither.
 
 use std::time::Duration;
 

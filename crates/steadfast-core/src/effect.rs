@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use http::Method;
+
 use crate::attempt::{Answered, AttemptEnd, Failure};
 use crate::policy::{Meaning, Statuses};
 
@@ -86,6 +88,18 @@ pub fn verdict(end: &AttemptEnd, statuses: &Statuses, earlier: Earlier) -> Verdi
         keep_answer: false,
         ..alone
     }
+}
+
+/// What the answer to a repeat says of the operation where an earlier attempt may have worked
+/// (requirement R11): nothing left to delete means that it was deleted. A false condition leaves it
+/// unknown, as [`verdict`] says. `None` where there is nothing to read.
+pub fn of_repeat(method: &Method, end: &AttemptEnd, earlier: Earlier) -> Option<Effect> {
+    let AttemptEnd::Answered(answered) = end else {
+        return None;
+    };
+    let gone = matches!(answered.status.as_u16(), 404 | 410);
+    let reads = earlier.ambiguous && gone && *method == Method::DELETE && !answered.says_unknown;
+    reads.then_some(Effect::Applied)
 }
 
 fn settles_ambiguity(end: &AttemptEnd, alone: &Verdict, key_honoured: bool) -> bool {

@@ -1,8 +1,8 @@
 //! What a server asked for: the `Retry-After` field, read strictly.
 //!
 //! Decides how long a response's field asks to wait. Refuses to know whether so much is left; that
-//! is [`crate::retry`]'s. The value is seconds in ASCII digits, or one of the three forms of an HTTP
-//! date (RFC 9110, 10.2.3 and 5.6.7; requirement R5). Anything else is invalid and ignored: a
+//! is [`crate::retry`]'s. The value is seconds in ASCII digits, or one of the three forms of an
+//! HTTP date (RFC 9110, 10.2.3 and 5.6.7; requirement R5). Anything else is invalid and ignored: a
 //! signed, fractional or foreign number must not turn into a short wait. Parsers of dates that are
 //! at hand take more than 5.6.7 allows (a wrong case, a zone of their own), so this one is ours.
 

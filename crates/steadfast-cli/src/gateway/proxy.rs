@@ -15,7 +15,8 @@ use steadfast_core::deadline::{Deadline, attempt_share};
 use steadfast_core::effect::{Earlier, Effect, verdict};
 use steadfast_core::fields::{strip_hop_of_answer, strip_ours_from_answer};
 use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::retry::{self, Decision, Facts, Reason};
+use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
+use steadfast_core::retry::{self, Decision, Next, Reason};
 use steadfast_core::{replay, trailers};
 
 use super::upstream::{Upstream, saying_how_cut};
@@ -29,9 +30,11 @@ pub async fn forward(
     takes_trailers: bool,
 ) -> (RequestOutcome, Response<Body>) {
     let method = request.method().clone();
-    let facts = Facts {
+    let facts = Operation {
         method: &method,
-        keyed: false,
+        key: KeyUse::None,
+        body: BodyKind::Whole,
+        conditional: false,
     };
     let limits = upstream.policy.timeouts;
     let left = deadline.remaining(clock::mono_now());
@@ -93,18 +96,14 @@ fn given(answer: &Problem, attempts: u32) -> (RequestOutcome, Response<Body>) {
 fn failed(
     leaving: Leaving,
     failure: Failure,
-    facts: Facts<'_>,
+    facts: Operation<'_>,
     deadline: Deadline,
 ) -> (RequestOutcome, Response<Body>) {
     let left = deadline.remaining(clock::mono_now());
-    let decision = retry::on_end(&AttemptEnd::Failed(failure), facts, left);
+    let decision = retry::on_only_end(&AttemptEnd::Failed(failure), facts, left);
     let problem = refused(failure, decision);
     if let Some(attempt) = leaving.stays() {
-        attempt.ended(
-            End::Failed(failure),
-            problem.effect,
-            Some(decision.reason()),
-        );
+        attempt.ended(End::Failed(failure), problem.effect, Some(decision.reason));
     }
     given(&problem, u32::from(!failure.never_sent()))
 }
@@ -112,7 +111,7 @@ fn failed(
 /// What an answer to a keyless request says of its effect.
 fn effect<B>(
     upstream: &Upstream,
-    facts: Facts<'_>,
+    facts: Operation<'_>,
     response: &Response<B>,
     request_written: bool,
 ) -> Effect {
@@ -167,22 +166,17 @@ fn too_late(effect: Effect) -> Problem {
 
 /// What the caller of a keyless request is told of an attempt that brought no answer.
 fn refused(failure: Failure, decision: Decision) -> Problem {
-    match decision {
-        Decision::GiveUp {
-            effect,
-            reason: Reason::Deadline,
-        } => too_late(effect),
-        Decision::GiveUp {
-            reason: Reason::NeverSent | Reason::IdentityRefused,
-            ..
-        } => {
+    let effect = decision.effect;
+    match decision.next {
+        Next::GiveUp if decision.reason == Reason::Deadline => too_late(effect),
+        Next::GiveUp if failure.never_sent() => {
             let detail = format!(
                 "The upstream could not be reached ({}), so nothing was sent. Send it again.",
                 failure.slug()
             );
             Problem::new(Slug::UpstreamUnreachable, detail)
         }
-        Decision::GiveUp { effect, .. } => {
+        Next::GiveUp => {
             let status = match failure {
                 Failure::ReadTimeout | Failure::Idle => StatusCode::GATEWAY_TIMEOUT,
                 _ => StatusCode::BAD_GATEWAY,

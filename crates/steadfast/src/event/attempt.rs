@@ -11,7 +11,8 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::effect::Effect;
 use steadfast_core::record::OperationId;
-use steadfast_core::retry::{self, Decision, Facts, Reason};
+use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
+use steadfast_core::retry::{self, Reason};
 use steadfast_core::time::MonoTime;
 use steadfast_core::trace_context::TraceId;
 
@@ -91,14 +92,18 @@ impl Attempt {
     /// What the server may have done where something was sent and the answer failed so, and why no
     /// other attempt follows.
     fn given_up(&self, failure: Failure) -> (Effect, Reason) {
-        let facts = Facts {
+        let operation = Operation {
             method: &self.method,
-            keyed: self.keyed,
+            key: match self.keyed {
+                true => KeyUse::Carried,
+                false => KeyUse::None,
+            },
+            body: BodyKind::Whole,
+            conditional: false,
         };
-        match retry::on_end(&AttemptEnd::Failed(failure), facts, Duration::MAX) {
-            Decision::GiveUp { effect, reason } => (effect, reason),
-            other => (Effect::Unknown, other.reason()),
-        }
+        let end = AttemptEnd::Failed(failure);
+        let decision = retry::on_only_end(&end, operation, Duration::MAX);
+        (decision.effect, decision.reason)
     }
 }
 

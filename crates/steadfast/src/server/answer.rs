@@ -12,8 +12,9 @@ use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::{Effect, verdict};
 use steadfast_core::record::{Answer, Ended};
+use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
 use steadfast_core::replay;
-use steadfast_core::retry::{self, Decision, Facts, Reason};
+use steadfast_core::retry::{self, Decision, Next, Reason};
 use tokio::sync::mpsc;
 
 use super::caller::{Given, Reply, Teller};
@@ -41,16 +42,13 @@ impl<E: Execute> Work<E> {
         let ended = self.ended(&end, Answer::None, &failed.detail);
         let id = self.held.hold.id;
         let decision = self.decided(&end);
-        let problem = match decision {
-            Decision::GiveUp {
-                reason: Reason::Deadline,
-                ..
-            } => reply::too_late(),
+        let problem = match decision.next {
+            Next::GiveUp if decision.reason == Reason::Deadline => reply::too_late(),
             // This request came to nothing; what an earlier one did is as unknown as before (U1).
-            Decision::GiveUp { .. } if self.held.earlier().ambiguous => {
+            Next::GiveUp if self.held.earlier().ambiguous => {
                 reply::unknown(id, self.held.repeats())
             }
-            Decision::GiveUp { .. } => reply::unreachable(Some(id)),
+            Next::GiveUp => reply::unreachable(Some(id)),
             _ => reply::unknown_now(id, self.held.repeats()),
         };
         let mut given = Given::problem(&problem).own();
@@ -60,18 +58,20 @@ impl<E: Execute> Work<E> {
         }
         let told = End::Failed(failed.failure);
         self.attempt
-            .ended(told, ended.verdict.effect, Some(decision.reason()));
+            .ended(told, ended.verdict.effect, Some(decision.reason));
         self.settle(&ended, Some(Reply::Answer(Box::new(given))))
             .await;
     }
 
     fn decided(&self, end: &AttemptEnd) -> Decision {
-        let facts = Facts {
+        let operation = Operation {
             method: &self.asked.parts.method,
-            keyed: true,
+            key: KeyUse::Carried,
+            body: BodyKind::Whole,
+            conditional: false,
         };
         let left = self.asked.deadline.remaining(clock::mono_now());
-        retry::on_end(end, facts, left)
+        retry::on_only_end(end, operation, left)
     }
 
     /// An answer's head came.
@@ -182,7 +182,7 @@ impl<E: Execute> Work<E> {
         self.teller = Teller::Told;
         let end = AttemptEnd::Failed(failed.failure);
         let ended = self.ended(&end, Answer::None, &failed.detail);
-        let (told, reason) = (End::Failed(failed.failure), self.decided(&end).reason());
+        let (told, reason) = (End::Failed(failed.failure), self.decided(&end).reason);
         self.attempt.ended(told, ended.verdict.effect, Some(reason));
         self.settle(&ended, None).await;
     }

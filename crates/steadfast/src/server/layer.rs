@@ -17,7 +17,8 @@ use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::policy::RoutePolicy;
 use steadfast_core::principal::PrincipalRule;
 use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::retry::{self, Decision, Facts};
+use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
+use steadfast_core::retry::{self, Next};
 use tower::{Layer, Service, ServiceExt};
 
 use super::admission::Admitted;
@@ -203,14 +204,17 @@ where
     answer.map(|answer| answer.map(Body::new)).map_err(|_| {
         tracing::error!(%method, "the service failed before it answered");
         let end = AttemptEnd::Failed(Failure::Abandoned);
-        let facts = Facts {
+        let operation = Operation {
             method: &method,
-            keyed: false,
+            key: KeyUse::None,
+            body: BodyKind::Whole,
+            conditional: false,
         };
-        match retry::on_end(&end, facts, Duration::MAX) {
-            Decision::GiveUp { effect, .. } => {
+        let decision = retry::on_only_end(&end, operation, Duration::MAX);
+        match decision.next {
+            Next::GiveUp => {
                 let detail = "The service failed before it answered. Sending it again is safe.";
-                Problem::new(Slug::UpstreamFailed, detail).with_effect(effect)
+                Problem::new(Slug::UpstreamFailed, detail).with_effect(decision.effect)
             }
             _ => {
                 let detail = "The service failed before it answered, so it may have been executed. \

@@ -87,7 +87,7 @@ fn cases() -> Vec<Case<'static>> {
             &[
                 "requests{gone,failed}",
                 "attempts{gone,1,connect}",
-                "retries_skipped{gone,never-sent}",
+                "retries_skipped{gone,attempts}",
             ],
         ),
         (
@@ -96,7 +96,7 @@ fn cases() -> Vec<Case<'static>> {
                 "requests{gone,failed}",
                 "keyed{gone,released}",
                 "attempts{gone,1,connect}",
-                "retries_skipped{gone,never-sent}",
+                "retries_skipped{gone,attempts}",
             ],
         ),
         (
