@@ -13,6 +13,9 @@ use crate::effect::Effect;
 use crate::fields::{replayable, strip_hop_of_answer, strip_ours_from_answer};
 use crate::fingerprint::essence;
 use crate::record::StoredAnswer;
+use crate::retry::Signs;
+use crate::retry_after;
+use crate::time::WallTime;
 
 /// Says whether an answer is the executing one (`false`) or a stored or joined one (`true`).
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -51,6 +54,33 @@ pub fn read(
         request_written,
         through_intermediary: through_intermediary(headers),
         says_unknown: says_unknown(headers, problem_type),
+    }
+}
+
+/// What else an answer's head shows that bears on repeating the request it answers, received at
+/// `now`. `key_honoured` says that the request carried a key and its endpoint honours it: then a
+/// 409 with `Retry-After` means that the first request is still running.
+pub fn signs(
+    status: StatusCode,
+    headers: &HeaderMap,
+    problem_type: Option<&str>,
+    key_honoured: bool,
+    now: WallTime,
+) -> Signs {
+    let says = |name: HeaderName, word: &[u8]| {
+        let mut lines = headers.get_all(name).iter();
+        lines.any(|line| line.as_bytes().trim_ascii() == word)
+    };
+    let retry_after = retry_after::read(headers, now);
+    let conflict = status == StatusCode::CONFLICT;
+    let waits = key_honoured && retry_after.wait().is_some();
+    let running = problem_type == Some("urn:steadfast:problem:in-progress");
+    Signs {
+        retry_after,
+        replayed: says(REPLAYED, b"true"),
+        says_none: says(EFFECT, b"none"),
+        in_progress: conflict && (running || waits),
+        stale: false,
     }
 }
 
@@ -273,6 +303,25 @@ mod tests {
         ];
         assert_eq!(names, expected);
         assert_eq!(given.get(REPLAYED).unwrap(), "false");
+    }
+
+    #[test]
+    fn what_an_answer_asks_is_read_from_its_head() {
+        let now = WallTime::from_unix_ms(0);
+        let mut headers = HeaderMap::new();
+        let read = |headers: &HeaderMap, problem, honoured| {
+            signs(StatusCode::CONFLICT, headers, problem, honoured, now)
+        };
+        assert_eq!(read(&headers, None, true), Signs::NONE);
+        let running = Some("urn:steadfast:problem:in-progress");
+        assert!(read(&headers, running, false).in_progress);
+        headers.insert("retry-after", HeaderValue::from_static("1"));
+        assert!(!read(&headers, None, false).in_progress);
+        assert!(read(&headers, None, true).in_progress);
+        headers.insert(REPLAYED, HeaderValue::from_static("true"));
+        headers.insert(EFFECT, HeaderValue::from_static("none"));
+        let read = read(&headers, None, true);
+        assert!(read.replayed && read.says_none);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! done, as the worst over the attempts; whether the operation may be repeated at all
 //! ([`crate::repeat`]); whether it is worth it; attempts; the deadline against back-off and
 //! `Retry-After`; the breaker; the budget, last, since taking from it is the only act
-//! ([`crate::upstream::Upstream::admit`], when the attempt is sent). Every driver calls
+//! ([`crate::upstream::Upstream::pay`], when the attempt is sent). Every driver calls
 //! [`on_end`]: gateway, client layer, `call` and `explain` cannot disagree. Refuses to know clocks,
 //! sockets and how an answer is rendered.
 

@@ -1,7 +1,7 @@
 //! What every caller of one upstream shares: its retry budget and its circuit breaker.
 //!
-//! Decides whether an attempt may go out now ([`Upstream::admit`]), and what its end means for the
-//! attempts of others ([`Upstream::ended`]). Refuses to know operations, methods and keys. A driver
+//! Decides whether an attempt may begin ([`Upstream::admit`]) and be sent ([`Upstream::pay`]), and
+//! what its end means for the attempts of others ([`Upstream::ended`]). Refuses to know operations, methods and keys. A driver
 //! keeps one value for each upstream behind a lock (requirements R7, R9).
 
 use std::time::Duration;
@@ -32,17 +32,18 @@ pub enum Refused {
 pub enum Sends {
     /// An operation's first one: asks the breaker.
     First,
-    /// Another one: asks the breaker, then pays from the budget.
+    /// Another one: asks the breaker, then pays from the budget when it is sent.
     Again,
     /// A resend after a reused connection that had been closed before anything was written:
     /// neither.
     Resend,
 }
 
-/// The leave to send one attempt. Its end is told to [`Upstream::ended`].
+/// The leave for one attempt. Its end is told to [`Upstream::ended`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the end of the attempt is to be told"]
 pub struct Ticket {
+    sends: Sends,
     pass: Option<Pass>,
     charge: Option<Charge>,
 }
@@ -91,32 +92,34 @@ impl Upstream {
         self.breaker.may_pass(now)
     }
 
-    /// The leave to send one attempt at `now`, which ends within `lease`.
+    /// The leave to begin an attempt at `now`, which ends within `lease`: the breaker's. Asked
+    /// before a connection is.
     ///
     /// # Errors
-    /// [`Refused`]; nothing was taken.
-    pub fn admit(
-        &mut self,
-        sends: Sends,
-        now: MonoTime,
-        lease: Duration,
-    ) -> Result<Ticket, Refused> {
-        if sends == Sends::Resend {
-            return Ok(Ticket {
-                pass: None,
-                charge: None,
-            });
-        }
-        self.breaker.may_pass(now).map_err(Refused::Open)?;
-        let charge = match sends {
-            Sends::Again => Some(self.budget.withdraw(now).ok_or(Refused::Budget)?),
-            Sends::First | Sends::Resend => None,
+    /// [`Shut`], with the time to come back after.
+    pub fn admit(&mut self, sends: Sends, now: MonoTime, lease: Duration) -> Result<Ticket, Shut> {
+        let pass = match sends {
+            Sends::First | Sends::Again => Some(self.breaker.admit(now, lease)?),
+            Sends::Resend => None,
         };
-        let pass = self.breaker.admit(now, lease).map_err(Refused::Open)?;
         Ok(Ticket {
-            pass: Some(pass),
-            charge,
+            sends,
+            pass,
+            charge: None,
         })
+    }
+
+    /// The leave to send the attempt of `ticket` at `now`: the budget's, which it is taken from
+    /// once. Asked with a connection in hand, right before the first byte.
+    ///
+    /// # Errors
+    /// [`Refused::Budget`]; nothing was taken.
+    pub fn pay(&mut self, ticket: &mut Ticket, now: MonoTime) -> Result<(), Refused> {
+        if ticket.sends != Sends::Again || ticket.charge.is_some() {
+            return Ok(());
+        }
+        ticket.charge = Some(self.budget.withdraw(now).ok_or(Refused::Budget)?);
+        Ok(())
     }
 
     /// The attempt of `ticket` ended so at `now`.
@@ -214,11 +217,12 @@ mod tests {
         // A retry that met one gets its charge back.
         let ticket = upstream.admit(Sends::First, NOW, LEASE).expect("closed");
         upstream.ended(ticket, Outcome::End(&answered(200)), NOW);
-        let paid = upstream.admit(Sends::Again, NOW, LEASE).expect("paid for");
-        assert_eq!(
-            upstream.admit(Sends::Again, NOW, LEASE),
-            Err(Refused::Budget)
-        );
+        let mut paid = upstream.admit(Sends::Again, NOW, LEASE).expect("closed");
+        assert_eq!(upstream.pay(&mut paid, NOW), Ok(()));
+        assert_eq!(upstream.pay(&mut paid, NOW), Ok(()), "once");
+        let mut other = upstream.admit(Sends::Again, NOW, LEASE).expect("closed");
+        assert_eq!(upstream.pay(&mut other, NOW), Err(Refused::Budget));
+        upstream.ended(other, Outcome::Nothing, NOW);
         upstream.ended(paid, Outcome::Stale, NOW);
         assert!(upstream.may_retry(NOW, Duration::ZERO).is_ok());
     }
@@ -234,7 +238,8 @@ mod tests {
                 NOW,
             );
         }
-        let refused = upstream.admit(Sends::Again, NOW, LEASE);
+        assert!(upstream.admit(Sends::Again, NOW, LEASE).is_err());
+        let refused = upstream.may_retry(NOW, Duration::ZERO);
         assert!(matches!(refused, Err(Refused::Open(_))), "{refused:?}");
         // Once it may be asked again, waiting for that long is what a retry can do.
         let long = Duration::from_secs(5);

@@ -513,9 +513,12 @@ fn run(case: &Case, deadline: u64, ends: &[(u64, AttemptEnd, Advice)], up: &mut 
     let (mut decisions, mut began) = (vec![], vec![]);
     let (mut sends, mut limit) = (Sends::First, deadline.min(20_000));
     for (took, end, advice) in ends {
-        let Ok(ticket) = up.admit(sends, at(now), MS(limit)) else {
+        let Ok(mut ticket) = up.admit(sends, at(now), MS(limit)) else {
             break;
         };
+        if up.pay(&mut ticket, at(now)).is_err() {
+            break;
+        }
         // A driver ends an attempt at its limit.
         let (took, end) = match *took < limit {
             true => (*took, *end),
