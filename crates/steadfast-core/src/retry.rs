@@ -165,7 +165,8 @@ impl Next {
     }
 }
 
-/// The decision at the end of an attempt. `may_go` is asked last, with the wait: whether the
+/// The decision at the end of an attempt. `draw` is asked for chance where there is a wait to
+/// spread. `may_go` is asked last, with the wait: whether the
 /// upstream's breaker and budget would let a retry out then
 /// ([`crate::upstream::Upstream::may_retry`]).
 ///
@@ -202,7 +203,7 @@ impl Next {
 ///         through_intermediary: false,
 ///         says_unknown: false,
 ///     });
-///     let draw = Draw::from_bits(0);
+///     let draw = || Draw::from_bits(0);
 ///     on_end(&situation, &end, &Signs::NONE, draw, |_| Ok(())).next.as_str()
 /// };
 /// assert_eq!(decided(Method::GET, KeyUse::None, 503), "retry");
@@ -214,7 +215,7 @@ pub fn on_end(
     situation: &Situation<'_>,
     end: &AttemptEnd,
     signs: &Signs,
-    draw: Draw,
+    draw: impl FnOnce() -> Draw,
     may_go: impl FnOnce(Duration) -> Result<(), Refused>,
 ) -> Decision {
     let verdict = effect::verdict(end, situation.statuses, situation.earlier());
@@ -255,7 +256,7 @@ pub fn on_only_end(end: &AttemptEnd, operation: Operation<'_>, remaining: Durati
         &situation,
         end,
         &Signs::NONE,
-        Draw::from_bits(0),
+        || Draw::from_bits(0),
         |_| Ok(()),
     )
 }
@@ -368,7 +369,7 @@ impl Judged<'_> {
     fn within_limits(
         &self,
         reason: Reason,
-        draw: Draw,
+        draw: impl FnOnce() -> Draw,
         may_go: impl FnOnce(Duration) -> Result<(), Refused>,
     ) -> Decision {
         let Situation { policy, course, .. } = *self.situation;
@@ -402,7 +403,7 @@ impl Judged<'_> {
                 return self.later(told, Reason::RetryAfter);
             }
         }
-        let own = policy.backoff.wait(course.attempts, course.waited, draw);
+        let own = policy.backoff.wait(course.attempts, course.waited, draw());
         let wait = own.max(told.unwrap_or_default());
         let Some(limit) = self.share(wait) else {
             return match self.did {

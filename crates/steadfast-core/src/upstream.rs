@@ -1,8 +1,9 @@
 //! What every caller of one upstream shares: its retry budget and its circuit breaker.
 //!
 //! Decides whether an attempt may begin ([`Upstream::admit`]) and be sent ([`Upstream::pay`]), and
-//! what its end means for the attempts of others ([`Upstream::ended`]). Refuses to know operations, methods and keys. A driver
-//! keeps one value for each upstream behind a lock (requirements R7, R9).
+//! what its end means for the attempts of others ([`Upstream::ended`]). Refuses to know operations,
+//! methods and keys. A driver keeps one value for each upstream behind a lock (requirements R7,
+//! R9).
 
 use std::time::Duration;
 

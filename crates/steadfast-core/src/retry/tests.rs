@@ -67,7 +67,7 @@ impl Case {
             passed_on: self.passed_on,
             may_defer: self.may_defer,
         };
-        let draw = Draw::from_bits(0);
+        let draw = || Draw::from_bits(0);
         on_end(&situation, &end, &self.signs, draw, may_go)
     }
 

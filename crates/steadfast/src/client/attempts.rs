@@ -1,6 +1,6 @@
 //! One operation's attempts: which one is due, within which limits, and what its end means.
 //!
-//! The loop itself is its driver's — client layer, gateway, keyed work —, since each has its own way
+//! The loop itself is its driver's (client layer, gateway, keyed work), since each has its own way
 //! to send. What they share is here, so that they cannot disagree: the course so far, the share of
 //! the deadline, the leave of the upstream, and the question to [`steadfast_core::retry`].
 
@@ -54,6 +54,8 @@ pub struct Attempts {
     deadline: Deadline,
     upstream: SharedUpstream,
     course: Course,
+    /// As it was when the last decision was made.
+    decided: Course,
     sends: Sends,
     passed_on: bool,
 }
@@ -72,6 +74,7 @@ impl Attempts {
             deadline,
             upstream,
             course: Course::FIRST,
+            decided: Course::FIRST,
             sends: Sends::First,
             passed_on: false,
         }
@@ -81,6 +84,7 @@ impl Attempts {
     #[must_use]
     pub fn only_unsent(mut self) -> Attempts {
         self.course.only_unsent = true;
+        self.decided = self.course;
         self
     }
 
@@ -130,14 +134,15 @@ impl Attempts {
 
     /// What the attempt's end means. Takes nothing and notes nothing.
     pub fn decide(&self, end: &AttemptEnd, signs: &Signs) -> Decision {
-        self.ask(end, signs, |wait| self.upstream.may_retry(wait))
+        let may_go = |wait| self.upstream.may_retry(wait);
+        self.ask(self.course, end, signs, may_go)
     }
 
     /// What `end`, after which another attempt was decided, means now that the upstream's breaker
     /// or budget has refused that attempt.
     pub fn refused(&self, end: &AttemptEnd, signs: &Signs, by: Refused) -> Decision {
         // The attempt that was refused is not part of the course.
-        self.ask(end, signs, |_| Err(by))
+        self.ask(self.decided, end, signs, |_| Err(by))
     }
 
     /// Waits as `decision` says, if it says so; another attempt is due then. Dropping the future
@@ -151,6 +156,7 @@ impl Attempts {
         if !wait.is_zero() {
             clock::sleep(wait).await;
         }
+        self.decided = self.course;
         self.course = self.course.again(decision, wait);
         self.sends = sends;
         true
@@ -158,6 +164,7 @@ impl Attempts {
 
     fn ask(
         &self,
+        course: Course,
         end: &AttemptEnd,
         signs: &Signs,
         may_go: impl FnOnce(Duration) -> Result<(), Refused>,
@@ -171,13 +178,13 @@ impl Attempts {
             },
             policy: &self.rules.retry,
             statuses: &self.rules.statuses,
-            course: self.course,
+            course,
             remaining: self.deadline.remaining(clock::mono_now()),
             attempt_limit: self.rules.timeouts.attempt,
             min_attempt: self.rules.timeouts.min_attempt,
             passed_on: self.passed_on,
             may_defer: self.rules.may_defer,
         };
-        retry::on_end(&situation, end, signs, clock::draw(), may_go)
+        retry::on_end(&situation, end, signs, clock::draw, may_go)
     }
 }
