@@ -4,12 +4,16 @@
 //! pins it. Text is parsed into these types at the edge; nothing inside checks them again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderName, Method, StatusCode};
 
+use crate::breaker::BreakerPolicy;
+use crate::budget::BudgetPolicy;
 use crate::fingerprint::FingerprintOptions;
 use crate::key::{ForwardAs, KeyRules, ScopeKind};
+use crate::retry::RetryPolicy;
 use crate::timeouts::Timeouts;
 
 /// Everything one route decides.
@@ -21,6 +25,14 @@ pub struct RoutePolicy {
     pub margin: Duration,
     /// Limits of one attempt.
     pub timeouts: Timeouts,
+    /// What is repeated, how often and after which waits.
+    pub retry: Arc<RetryPolicy>,
+    /// How many retries its upstream's callers may add to the traffic.
+    pub budget: BudgetPolicy,
+    /// When its upstream is not asked any more.
+    pub breaker: BreakerPolicy,
+    /// From an incoming attempt count of 2 on, only what was never sent is repeated (R8).
+    pub honor_attempts: bool,
     /// Keyed requests.
     pub idempotency: Idempotency,
     /// A larger request body is refused where a rule needs the body. Bytes.
@@ -35,6 +47,10 @@ impl Default for RoutePolicy {
             deadline: Duration::from_secs(30),
             margin: Duration::from_millis(5),
             timeouts: Timeouts::default(),
+            retry: Arc::default(),
+            budget: BudgetPolicy::default(),
+            breaker: BreakerPolicy::default(),
+            honor_attempts: false,
             idempotency: Idempotency::default(),
             body_limit: 1024 * 1024,
             response_limit: 1024 * 1024,
@@ -133,7 +149,7 @@ pub struct Idempotency {
     /// The way out of an unknown outcome.
     pub on_unknown: OnUnknown,
     /// Which statuses are final, released, unknown, where they differ from the table.
-    pub statuses: Statuses,
+    pub statuses: Arc<Statuses>,
     /// What makes two requests the same.
     pub fingerprint: FingerprintOptions,
     /// What a failing store means for a keyed request.
@@ -157,7 +173,7 @@ impl Default for Idempotency {
             lease: Duration::from_secs(30),
             retention: Duration::from_secs(24 * 3600),
             on_unknown: OnUnknown::Hold,
-            statuses: Statuses::default(),
+            statuses: Arc::default(),
             fingerprint: FingerprintOptions::default(),
             on_store_failure: OnStoreFailure::Refuse,
             store_timeout: Duration::from_secs(2),

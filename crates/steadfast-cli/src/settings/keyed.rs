@@ -112,7 +112,7 @@ pub fn read(layers: &mut Layers<'_>) -> Idempotency {
         on_unknown: layers.take("idempotency.on_unknown", base.on_unknown, |v| {
             word(v, &on_unknown)
         }),
-        statuses: statuses(layers),
+        statuses: statuses(layers).into(),
         fingerprint: fingerprint(layers),
         on_store_failure: layers.take("idempotency.on_store_failure", base.on_store_failure, |v| {
             word(v, &on_store_failure)

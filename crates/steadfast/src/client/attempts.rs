@@ -11,7 +11,7 @@ use http::Method;
 use steadfast_core::attempt::AttemptEnd;
 use steadfast_core::breaker::Shut;
 use steadfast_core::deadline::{Deadline, attempt_share};
-use steadfast_core::policy::Statuses;
+use steadfast_core::policy::{RoutePolicy, Statuses};
 use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
 use steadfast_core::retry::{self, Course, Decision, Next, RetryPolicy, Signs, Situation};
 use steadfast_core::timeouts::Timeouts;
@@ -31,6 +31,18 @@ pub struct Rules {
     pub timeouts: Timeouts,
     /// What does not fit the deadline may be deferred.
     pub may_defer: bool,
+}
+
+impl Rules {
+    /// The rules of a route's attempts.
+    pub fn of(policy: &RoutePolicy) -> Rules {
+        Rules {
+            retry: Arc::clone(&policy.retry),
+            statuses: Arc::clone(&policy.idempotency.statuses),
+            timeouts: policy.timeouts,
+            may_defer: false,
+        }
+    }
 }
 
 /// What is known of an operation before its first attempt, owned.
