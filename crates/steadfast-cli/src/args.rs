@@ -6,10 +6,12 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 mod config;
+mod decide;
 mod keys;
 mod shell;
 
 pub use config::{ConfigArgs, ConfigCommand, InitArgs, SchemaArgs};
+pub use decide::{BodyName, ErrorName, ExplainArgs, PlanArgs, Processed};
 pub use keys::{
     FilterArgs, KeysCommand, ListArgs, NewKeyArgs, ReleaseArgs, ResolveArgs, ShowArgs, StatsArgs,
     SweepArgs,
@@ -64,6 +66,9 @@ pub enum Command {
     Config(ConfigCommand),
     /// See it at work: orders whose answers get lost, without keys and with
     Demo(DemoArgs),
+    /// Would this failure be retried, and by which rule
+    #[command(after_long_help = EXPLAIN_AFTER)]
+    Explain(ExplainArgs),
     /// Stand in front of an HTTP service: a keyed request happens once
     #[command(after_long_help = GATEWAY_AFTER)]
     Gateway(GatewayArgs),
@@ -72,6 +77,9 @@ pub enum Command {
     Keys(KeysCommand),
     /// Print the manual page, or write one for each command
     Man(ManArgs),
+    /// Lay out the attempts, waits and limits that a policy gives
+    #[command(after_long_help = PLAN_AFTER)]
+    Plan(PlanArgs),
     /// Prepare the store, or ask what is in it
     #[command(subcommand)]
     Store(StoreCommand),
@@ -82,6 +90,24 @@ It is ready when GET /readyz on the address for operators answers 200. SIGTERM a
 
 Example:
   steadfast gateway --to http://127.0.0.1:3000 --listen 0.0.0.0:8080";
+
+const EXPLAIN_AFTER: &str = "\
+Assumes attempt 1 of 3 and 30s remaining unless told, and no jitter. Decisions: finish (an answer
+stands), retry, defer, unknown (it may have been executed), give_up (it could be repeated, and is
+not). The exit code is 0 for each of them.
+
+Examples:
+  steadfast explain --method POST --status 504
+  steadfast explain --method GET --status 503 --retry-after 120 --remaining 10s
+  steadfast explain --method DELETE --status 404 --after read-timeout";
+
+const PLAN_AFTER: &str = "\
+Each attempt takes its whole limit. Waits with jitter are shown at their upper ends. Attempts count
+the first one; retries do not.
+
+Examples:
+  steadfast plan --deadline 900ms --attempt-timeout 500ms --backoff fixed --base 100ms --jitter none
+  steadfast plan --layers 3,3";
 
 /// `steadfast demo`
 #[derive(Args, Clone, Debug)]

@@ -8,8 +8,11 @@ use crate::run::Exit;
 
 pub mod config;
 pub mod demo;
+pub mod explain;
 pub mod gateway;
 pub mod keys;
+pub mod plan;
+mod policy;
 pub mod shell;
 pub mod store;
 

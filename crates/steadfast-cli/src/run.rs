@@ -60,6 +60,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             commands::config::run(command, &environment, &mut out, &mut err)
         }
         Command::Demo(args) => commands::demo::run(args, &mut out, &mut err),
+        Command::Explain(args) => commands::explain::run(args, &environment, &mut out, &mut err),
         Command::Gateway(args) => commands::gateway::run(args, &environment, &mut err),
         Command::Keys(command) => {
             let mut console = commands::keys::Console {
@@ -69,6 +70,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             commands::keys::run(command, &environment, &mut console)
         }
         Command::Man(args) => commands::shell::man(args, &mut out, &mut err),
+        Command::Plan(args) => commands::plan::run(args, &environment, &mut out, &mut err),
         Command::Store(command) => commands::store::run(command, &environment, &mut out, &mut err),
     };
     let ended = ended.and_then(|exit| out.flush().map(|()| exit));

@@ -88,6 +88,46 @@ impl WallTime {
         WallTime((days * 86_400 + hour * 3600 + minute * 60 + second).saturating_mul(1000))
     }
 
+    /// Reads a date of RFC 3339 in UTC, to the second or with a fraction, as
+    /// [`WallTime::rfc3339`] writes it.
+    ///
+    /// ```
+    /// use steadfast_core::time::WallTime;
+    /// let date = WallTime::parse_rfc3339("2000-02-29T00:00:00.123Z");
+    /// assert_eq!(date, Some(WallTime::from_unix_ms(951_782_400_123)));
+    /// assert_eq!(WallTime::parse_rfc3339("2000-02-30T00:00:00Z"), None);
+    /// ```
+    pub fn parse_rfc3339(text: &str) -> Option<WallTime> {
+        let (date, time) = text.strip_suffix('Z')?.split_once('T')?;
+        let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
+        let part = |text: Option<&str>, digits: usize| {
+            let text = text.filter(|t| t.len() == digits && t.bytes().all(|b| b.is_ascii_digit()));
+            text?.parse::<u64>().ok()
+        };
+        let (mut day, mut clock) = (date.split('-'), time.split(':'));
+        let date = (
+            part(day.next(), 4)?,
+            part(day.next(), 2)?,
+            part(day.next(), 2)?,
+        );
+        let time = (
+            part(clock.next(), 2)?,
+            part(clock.next(), 2)?,
+            part(clock.next(), 2)?,
+        );
+        let tail = fraction.get(..fraction.len().min(3))?;
+        let plain = !fraction.is_empty() && fraction.bytes().all(|b| b.is_ascii_digit());
+        let thousandths = part(Some(&format!("{tail:0<3}")), 3).filter(|_| plain)?;
+        let ended = day.next().is_none() && clock.next().is_none();
+        let ends = time.0 < 24 && time.1 < 60 && time.2 <= 60;
+        let read = (1..=12)
+            .contains(&date.1)
+            .then(|| WallTime::of_civil(date, time))?;
+        // A day that its month does not have reads back as another.
+        let same = civil_from_days(read.0 / 86_400_000) == date || time.2 == 60;
+        (ended && ends && same && date.2 > 0).then(|| WallTime(read.0 + thousandths))
+    }
+
     /// The year, UTC.
     pub(crate) fn year(self) -> u64 {
         civil_from_days(self.0 / 86_400_000).0

@@ -3,6 +3,7 @@
 mod clients;
 mod config;
 mod crash;
+mod decide;
 mod defaults;
 mod demo;
 mod docs;

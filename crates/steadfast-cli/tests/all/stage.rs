@@ -120,15 +120,16 @@ impl Folder {
 /// Runs a command to its end. What it prints has to fit into a pipe.
 pub fn finish(mut command: Command) -> Ran {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().expect("the command runs");
-    until("the command's end", || {
-        child.try_wait().expect("its status")
-    });
+    let child = command.spawn().expect("the command runs");
+    // Read while it runs: what fills a pipe would keep it from ending.
+    let (told, ended) = std::sync::mpsc::channel();
+    std::thread::spawn(move || told.send(child.wait_with_output()));
+    let ended = ended.recv_timeout(PATIENCE);
     let Output {
         status,
         stdout,
         stderr,
-    } = child.wait_with_output().expect("its output");
+    } = ended.expect("the command ends").expect("its output");
     let text = |bytes| String::from_utf8(bytes).expect("the output is UTF-8");
     Ran {
         code: status.code().expect("the command ends by itself"),

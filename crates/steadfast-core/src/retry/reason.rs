@@ -203,3 +203,21 @@ impl Reason {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_word_of_its_own_and_a_plain_sentence() {
+        let words: BTreeSet<&str> = Reason::ALL.iter().map(|reason| reason.as_str()).collect();
+        assert_eq!(words.len(), Reason::ALL.len());
+        for reason in Reason::ALL {
+            let plain = |c: char| (' '..='~').contains(&c) && c != '"' && c != '\\';
+            let why = reason.why();
+            assert!(why.chars().all(plain) && why.ends_with('.'), "{why}");
+        }
+    }
+}
