@@ -245,6 +245,39 @@ fn a_file_that_is_not_ours_is_refused_and_left_as_it_is() {
     );
 }
 
+// rule: a-store-file-in-the-midst-of-a-checkpoint-is-no-damaged-one
+#[tokio::test]
+async fn a_file_whose_checkpoint_was_cut_is_opened_and_not_called_damaged() {
+    let dir = dir();
+    let (path, cut) = (dir.path().join("s.db"), dir.path().join("cut.db"));
+    let store = Sqlite::open(&path).expect("a new store");
+    let row = insert(&store, 1).await;
+    drop(store);
+    let conn = rusqlite::Connection::open(&path).expect("its file");
+    let _: i64 = conn
+        .pragma_update_and_check(None, "wal_autocheckpoint", 0, |row| row.get(0))
+        .expect("no checkpoint yet");
+    conn.execute(
+        "INSERT INTO answers (n, body) VALUES (0, zeroblob(100000))",
+        [],
+    )
+    .expect("the log grows");
+    std::fs::copy(&path, &cut).expect("the file");
+    std::fs::copy(dir.path().join("s.db-wal"), dir.path().join("cut.db-wal")).expect("its log");
+    // A checkpoint writes the first page first: it speaks of pages that are in the log alone.
+    conn.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)")
+        .expect("a whole checkpoint");
+    let mut pages = std::fs::read(&cut).expect("the copy");
+    let whole = std::fs::read(&path).expect("the file");
+    assert!(pages.len() < whole.len(), "the file has grown");
+    pages[..4096].copy_from_slice(&whole[..4096]);
+    std::fs::write(&cut, pages).expect("a checkpoint that was cut");
+
+    let store = Sqlite::open_existing(&cut).expect("nothing is lost");
+    let found = store.get(row.scope).await.expect("a reply");
+    assert_eq!(found.map(|row| row.id), Some(row.id));
+}
+
 #[test]
 fn a_store_of_a_newer_version_is_refused() {
     let dir = dir();

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -238,14 +238,29 @@ fn known(path: &Path) -> Result<Whose, OpenError> {
     let conn = Connection::open_with_flags(PathBuf::from(uri), flags)
         .map_err(|error| in_directory(path, error))?;
     match schema::whose(&conn) {
-        // A file that another process is just writing is read again under its locks.
+        // A checkpoint, of another process or one that a crash cut, writes the first page before
+        // those that it speaks of: they are in the log, which is not read here.
         Err(error) if error.sqlite_error_code() == Some(rusqlite::ErrorCode::DatabaseCorrupt) => {
-            let id = conn.query_row("PRAGMA application_id", [], |row| row.get::<_, i32>(0))?;
-            let ours = id == schema::APPLICATION_ID;
+            let ours = application_id(path)? == schema::APPLICATION_ID;
             Ok(if ours { Whose::Ours } else { Whose::Foreign })
         }
         whose => Ok(whose?),
     }
+}
+
+/// Where a database's header has its application id
+/// (<https://www.sqlite.org/fileformat2.html>, 1.3).
+const ID_AT: u64 = 68;
+
+/// The application id of a database of which no more can be relied on than its header, which is
+/// written in one piece.
+fn application_id(path: &Path) -> io::Result<i32> {
+    let file = std::fs::File::open(path)?;
+    let mut id = [0; 4];
+    let read = file.read_exact_at(&mut id, ID_AT);
+    // Closing it would drop the locks of a store that this process may have on it.
+    std::mem::forget(file);
+    read.map(|()| i32::from_be_bytes(id))
 }
 
 /// SQLite says "unable to open" for many reasons; the one that a user can act on is found by
