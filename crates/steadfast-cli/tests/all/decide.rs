@@ -1,5 +1,7 @@
 //! `plan` and `explain`: the worked outputs of the reference, and what is refused.
 
+mod table;
+
 use serde_json::{Value, json};
 
 use crate::stage::{Folder, Ran};
