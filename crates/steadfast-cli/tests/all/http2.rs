@@ -16,7 +16,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use http::{Request, Response};
-use http_body::Frame as BodyFrame;
+use http_body::{Body as _, Frame as BodyFrame};
 use http_body_util::{BodyExt, Full, StreamBody};
 use steadfast_cli::gateway::framing::{MAX_FIELDS, MAX_HEAD, Violation};
 use steadfast_cli::gateway::listen::{

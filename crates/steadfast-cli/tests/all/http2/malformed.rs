@@ -176,6 +176,59 @@ async fn a_body_of_another_length_than_announced_reaches_nobody_whole() {
     assert_eq!(calls.get(), 1);
 }
 
+/// A front whose service counts, and answers, requests that have all bytes that were announced, as
+/// a server of HTTP/1.1 behind a gateway does.
+async fn counting_by_length() -> (Running, Count) {
+    let calls = Count::default();
+    let counted = calls.clone();
+    let service = service_fn(move |request: Request<RequestBody>| {
+        let counted = counted.clone();
+        async move {
+            let mut body = request.into_body();
+            let announced = body.size_hint().exact().expect("a length");
+            let mut left = announced;
+            while left > 0 {
+                match body.frame().await {
+                    Some(Ok(frame)) => left -= frame.data_ref().map_or(0, Bytes::len) as u64,
+                    _ => return Ok(text(500, "cut")),
+                }
+            }
+            counted.add();
+            Ok::<_, Infallible>(text(200, "answer"))
+        }
+    });
+    (Running::start(service, patient()).await, calls)
+}
+
+// rule: http2-last-announced-byte-waits-for-the-end
+#[tokio::test]
+async fn the_byte_that_completes_a_length_waits_for_the_end_of_its_stream() {
+    let (front, calls) = counting_by_length().await;
+    let trailers = [("content-length", &b"5"[..])];
+    for (length, data) in [("5", &b"12345"[..]), ("0", b"")] {
+        let post = fields("POST", &[("content-length", length)]);
+        let mut caller = Caller::to(front.addr).await;
+        caller.begin(1, &post).await;
+        caller.send(DATA, 0, 1, data).await;
+        caller.send(DATA, END_STREAM, 1, b"6").await;
+        assert_eq!(caller.answer(1).await.end, End::Reset(PROTOCOL_ERROR));
+        caller.begin(3, &post).await;
+        caller.send(DATA, 0, 3, data).await;
+        caller.ask(3, &trailers).await;
+        assert_eq!(caller.answer(3).await.status(), 400);
+        assert_eq!(calls.get(), 0, "{length}");
+    }
+    for (length, data) in [("5", &b"12345"[..]), ("0", b"")] {
+        let mut caller = Caller::to(front.addr).await;
+        let post = fields("POST", &[("content-length", length)]);
+        caller.begin(1, &post).await;
+        caller.send(DATA, 0, 1, data).await;
+        caller.send(DATA, END_STREAM, 1, b"").await;
+        assert_eq!(caller.answer(1).await.status(), 200);
+    }
+    assert_eq!(calls.get(), 2);
+}
+
 #[tokio::test]
 async fn a_framing_field_in_trailers_is_refused_as_in_http_1_1() {
     let (front, calls) = counting().await;

@@ -2,6 +2,7 @@
 //! other: that it is asked for, that it is malformed, that the answer is over.
 
 use std::fmt;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
@@ -9,6 +10,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use h2::{Reason, RecvStream};
+use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
 
 use crate::gateway::framing::{Violation, check_http2_trailers};
@@ -83,7 +85,13 @@ pub struct StreamBody {
     talk: Arc<Talk>,
     /// Bytes that are still to come, where the caller said how many.
     left: Option<u64>,
+    /// The bytes that complete that length. They are kept until the stream has ended as it must:
+    /// whoever has them has a whole request (RFC 9113, 8.1.1).
+    last: Option<Bytes>,
+    trailers: Option<HeaderMap>,
     data_ended: bool,
+    /// The stream has ended, and all of it is here.
+    whole: bool,
     ended: bool,
     idle: Duration,
     waiting: Option<Alarm<()>>,
@@ -103,7 +111,10 @@ impl StreamBody {
             stream,
             talk,
             left: length,
+            last: None,
+            trailers: None,
             data_ended: false,
+            whole: false,
             ended: false,
             idle,
             waiting: None,
@@ -130,29 +141,71 @@ impl StreamBody {
         Poll::Ready(Some(Ok(data)))
     }
 
-    fn poll_trailers(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        let trailers = match ready!(self.stream.poll_trailers(cx)) {
-            Ok(trailers) => trailers,
-            Err(_) => return Poll::Ready(Some(Err(BodyError::Cut))),
-        };
-        let Some(trailers) = trailers else {
-            return Poll::Ready(None);
-        };
-        if let Err(violation) = check_http2_trailers(&trailers) {
-            self.talk.tell(|told| told.violation = Some(violation));
-            return Poll::Ready(Some(Err(BodyError::Malformed(violation))));
+    /// The stream's end behind its data, with its trailers.
+    fn poll_end(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BodyError>> {
+        while !self.data_ended {
+            match ready!(self.poll_data(cx)) {
+                None => self.data_ended = true,
+                Some(Ok(data)) if data.is_empty() => {}
+                // The parser lets no byte more than was announced come.
+                Some(Ok(_)) => return Poll::Ready(Err(BodyError::Cut)),
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+            }
         }
-        Poll::Ready(Some(Ok(Frame::trailers(trailers))))
+        let trailers = ready!(self.stream.poll_trailers(cx));
+        self.trailers = trailers.map_err(|_| BodyError::Cut)?;
+        if let Some(Err(violation)) = self.trailers.as_ref().map(check_http2_trailers) {
+            self.talk.tell(|told| told.violation = Some(violation));
+            return Poll::Ready(Err(BodyError::Malformed(violation)));
+        }
+        self.whole = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        while !self.whole {
+            if self.data_ended || self.left == Some(0) {
+                if let Err(error) = ready!(self.poll_end(cx)) {
+                    return Poll::Ready(Some(Err(error)));
+                }
+                break;
+            }
+            match ready!(self.poll_data(cx)) {
+                None => self.data_ended = true,
+                Some(Ok(data)) if self.left == Some(0) => self.last = Some(data),
+                polled => return Poll::Ready(polled.map(|data| data.map(Frame::data))),
+            }
+        }
+        let last = self.last.take().map(Frame::data);
+        let next = last.or_else(|| self.trailers.take().map(Frame::trailers));
+        Poll::Ready(next.map(Ok))
+    }
+
+    /// Waits until a body that was announced as empty is, for a request without one is whole with
+    /// its head. Whether it came to that.
+    pub(super) async fn is_empty_as_announced(&mut self) -> bool {
+        if self.left != Some(0) {
+            return true;
+        }
+        let end = poll_fn(|cx| {
+            let polled = self.poll_end(cx);
+            if polled.is_pending() {
+                self.ask();
+            }
+            polled
+        });
+        end.await.is_ok()
+    }
+
+    fn ask(&self) {
+        if !self.talk.told().asked {
+            self.talk.tell(|told| told.asked = true);
+        }
     }
 
     /// Asks the caller for what does not come, and gives up on what stalls behind its answer.
     fn wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if !self.talk.told().asked {
-            self.talk.tell(|told| told.asked = true);
-        }
+        self.ask();
         loop {
             ready!(poll_alarm(&mut self.waiting, (), self.idle, cx));
             self.waiting = None;
@@ -175,31 +228,25 @@ impl Body for StreamBody {
         if body.ended {
             return Poll::Ready(None);
         }
-        let mut polled = Poll::Pending;
-        if !body.data_ended {
-            polled = body.poll_data(cx).map_ok(Frame::data);
-            body.data_ended = matches!(polled, Poll::Ready(None));
-        }
-        if body.data_ended {
-            polled = body.poll_trailers(cx);
-            body.ended = matches!(polled, Poll::Ready(None | Some(Ok(_))));
-        }
+        let mut polled = body.poll_next(cx);
         if polled.is_pending() {
             ready!(body.wait(cx));
             polled = Poll::Ready(Some(Err(BodyError::Cut)));
         }
         body.waiting = None;
-        body.ended |= matches!(polled, Poll::Ready(Some(Err(_))));
+        body.ended = matches!(polled, Poll::Ready(None | Some(Err(_))));
         polled
     }
 
     fn is_end_stream(&self) -> bool {
-        self.ended || self.stream.is_end_stream()
+        let kept = self.last.is_some() || self.trailers.is_some();
+        self.ended || (!kept && self.stream.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.left
-            .map_or_else(SizeHint::default, SizeHint::with_exact)
+        let kept = self.last.as_ref().map_or(0, Bytes::len) as u64;
+        let left = self.left.map(|left| left + kept);
+        left.map_or_else(SizeHint::default, SizeHint::with_exact)
     }
 }
 

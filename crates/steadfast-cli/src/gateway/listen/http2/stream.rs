@@ -13,6 +13,7 @@ use http::header::{CONTENT_LENGTH, EXPECT};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{Either, Full};
+use steadfast::clock;
 
 use super::body::{StreamBody, Talk};
 use super::pipe::{self, Gone};
@@ -46,9 +47,16 @@ pub(super) async fn run<S: Handler>(
         Ok(()) => {
             parts.extensions.insert(Peer(peer));
             let length = length(&parts);
-            let body = StreamBody::new(stream, Arc::clone(&talk), length, limits.idle, held);
-            let request = Request::from_parts(parts, RequestBody::http2(body));
-            answer(front.service.handle(request), &talk, &mut respond).await
+            let mut body = StreamBody::new(stream, Arc::clone(&talk), length, limits.idle, held);
+            let served = async {
+                let empty = clock::within(limits.head_time, body.is_empty_as_announced());
+                if !empty.await.unwrap_or(false) {
+                    return None;
+                }
+                let request = Request::from_parts(parts, RequestBody::http2(body));
+                Some(front.service.handle(request).await)
+            };
+            answer(served, &talk, &mut respond).await
         }
     };
     let response = match answered {
@@ -72,10 +80,11 @@ fn length(parts: &Parts) -> Option<u64> {
     value.to_str().ok()?.parse().ok()
 }
 
-/// Waits for the service's answer, for a refusal of the body, or for the caller's leaving, and asks
+/// Waits for the service's answer, for a refusal of the body, or for the caller's leaving (`None`,
+/// as where the service was not called for want of a whole request), and asks
 /// the caller for its body where it waits for that.
 async fn answer<B>(
-    service: impl Future<Output = Response<B>>,
+    service: impl Future<Output = Option<Response<B>>>,
     talk: &Talk,
     respond: &mut SendResponse<Bytes>,
 ) -> Option<Result<Response<B>, Violation>> {
@@ -87,7 +96,7 @@ async fn answer<B>(
             return Poll::Ready(Some(Err(violation)));
         }
         if let Poll::Ready(response) = polled {
-            return Poll::Ready(Some(Ok(response)));
+            return Poll::Ready(response.map(Ok));
         }
         if talk.take_asked() {
             let mut go_on = Response::new(());
