@@ -5,11 +5,13 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+mod call;
 mod config;
 mod decide;
 mod keys;
 mod shell;
 
+pub use call::{CallArgs, RetryAfter};
 pub use config::{ConfigArgs, ConfigCommand, InitArgs, SchemaArgs};
 pub use decide::{BodyName, ErrorName, ExplainArgs, PlanArgs, Processed};
 pub use keys::{
@@ -26,6 +28,10 @@ Exit codes:
      table does not hold
   2  the command line is wrong
   3  the configuration is wrong, the store cannot be opened, an address cannot be bound
+  4  call: a final 4xx        5  call: a final 5xx
+  6  call: stopped, and nothing was executed
+  7  call: the outcome is unknown
+  8  call: refused by our own breaker or budget
 
 Environment:
   STEADFAST_STORE, STEADFAST_LISTEN, STEADFAST_ADMIN, STEADFAST_DRAIN, STEADFAST_LOG_FORMAT and
@@ -59,6 +65,9 @@ pub struct Arguments {
 /// The commands.
 #[derive(Clone, Debug, Subcommand)]
 pub enum Command {
+    /// Send one request safely, and tell the story of each attempt
+    #[command(after_long_help = CALL_AFTER)]
+    Call(Box<CallArgs>),
     /// Print the script that completes commands in a shell
     Completions(CompletionsArgs),
     /// Write, check or show a configuration
@@ -90,6 +99,14 @@ It is ready when GET /readyz on the address for operators answers 200. SIGTERM a
 
 Example:
   steadfast gateway --to http://127.0.0.1:3000 --listen 0.0.0.0:8080";
+
+const CALL_AFTER: &str = "\
+Redirects are not followed. Exit codes: 0 done, 4 a final 4xx, 5 a final 5xx, 6 stopped and nothing
+was executed, 7 the outcome is unknown, 8 refused by our own breaker or budget; 2 usage.
+
+Examples:
+  steadfast call GET http://127.0.0.1:8080/health
+  steadfast call POST http://127.0.0.1:8080/orders --key auto -d '{\"amount\":50}'";
 
 const EXPLAIN_AFTER: &str = "\
 Assumes attempt 1 of 3 and 30s remaining unless told, and no jitter. Decisions: finish (an answer

@@ -6,6 +6,7 @@ use steadfast::store::StoreError;
 
 use crate::run::Exit;
 
+pub mod call;
 pub mod config;
 pub mod demo;
 pub mod explain;

@@ -21,6 +21,16 @@ pub enum Exit {
     Usage = 2,
     /// The configuration is wrong.
     Configuration = 3,
+    /// A call ended with a final 4xx.
+    ClientError = 4,
+    /// A call ended with a final 5xx.
+    ServerError = 5,
+    /// A call was stopped, and nothing was executed.
+    NothingExecuted = 6,
+    /// A call's outcome is unknown.
+    Unknown = 7,
+    /// A call was refused by its own breaker or budget.
+    RefusedByUs = 8,
 }
 
 impl From<Exit> for ExitCode {
@@ -47,14 +57,15 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     match &arguments.command {
         // Its log is begun once its settings say how.
         Command::Gateway(_) => {}
-        // Its story tells what happens, and most of it is planned.
-        Command::Demo(_) => log_to_stderr(tracing::Level::ERROR),
+        // Their stories tell what happens.
+        Command::Call(_) | Command::Demo(_) => log_to_stderr(tracing::Level::ERROR),
         _ => log_to_stderr(tracing::Level::INFO),
     }
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
     let ended = match &arguments.command {
+        Command::Call(args) => commands::call::run(args, &mut out, &mut err),
         Command::Completions(args) => commands::shell::completions(args, &mut out),
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)

@@ -167,11 +167,11 @@ pub enum BodyName {
     Streamed,
 }
 
-fn length(text: &str) -> Result<Duration, String> {
+pub(super) fn length(text: &str) -> Result<Duration, String> {
     length_of(text).map_err(|wrong| format!("{}; {}", wrong.reason, wrong.next))
 }
 
-fn attempts(text: &str) -> Result<NonZeroU32, String> {
+pub(super) fn attempts(text: &str) -> Result<NonZeroU32, String> {
     let number = text.parse().ok().and_then(NonZeroU32::new);
     number
         .filter(|number| number.get() <= MOST_ATTEMPTS)
@@ -191,11 +191,11 @@ fn curve(text: &str) -> Result<Curve, String> {
     Curve::parse(text).ok_or_else(|| "write exponential or fixed".to_owned())
 }
 
-fn jitter(text: &str) -> Result<Jitter, String> {
+pub(super) fn jitter(text: &str) -> Result<Jitter, String> {
     Jitter::parse(text).ok_or_else(|| "write full, none, equal or decorrelated".to_owned())
 }
 
-fn method(text: &str) -> Result<Method, String> {
+pub(super) fn method(text: &str) -> Result<Method, String> {
     // Methods are case-sensitive, and nobody means another one by `post`.
     let upper = text.to_ascii_uppercase();
     Method::from_bytes(upper.as_bytes()).map_err(|_| "write a method, such as POST".to_owned())

@@ -1,5 +1,6 @@
 //! All tests of the program as one binary, so that they are linked once. A new subject is a module.
 
+mod call;
 mod clients;
 mod config;
 mod crash;

@@ -17,11 +17,13 @@ mod caller;
 mod ledger;
 mod obliging;
 mod process;
+mod scripted;
 
 pub use caller::{Answer, Caller, Request};
 pub use ledger::{Honours, Ledger};
 pub use obliging::Obliging;
 pub use process::{Died, Gateway};
+pub use scripted::{Scripted, Step};
 
 /// How long a test waits for what must happen.
 pub const PATIENCE: Duration = Duration::from_secs(60);
