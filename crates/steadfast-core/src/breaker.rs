@@ -217,10 +217,11 @@ impl Breaker {
                 successes,
                 answered,
             } => {
-                let held = out.len();
-                out.retain(|(probe, ends)| Some(*probe) != pass.probe && now < *ends);
-                let counts = out.len() < held && mark != Mark::Nothing;
-                if !counts {
+                let own = |(probe, _): &(u64, MonoTime)| Some(*probe) == pass.probe;
+                out.retain(|(_, ends)| now < *ends);
+                let in_time = out.iter().any(own);
+                out.retain(|held| !own(held));
+                if !in_time || mark == Mark::Nothing {
                     return;
                 }
                 if mark == Mark::Failure {
@@ -416,6 +417,26 @@ mod tests {
         assert_eq!(breaker.phase(at(5_001)), Phase::HalfOpen);
         breaker.record(probe, Mark::Success, at(5_002));
         assert_eq!(breaker.phase(at(5_002)), Phase::Closed);
+        breaker.record(slow, Mark::Failure, at(5_003));
+        breaker.record(slower, Mark::Failure, at(5_003));
+        assert_eq!(breaker.phase(at(5_003)), Phase::Closed);
+    }
+
+    #[test]
+    fn a_success_never_opens_it_and_a_probe_beyond_its_lease_says_nothing() {
+        let mut few = breaker(20, 1);
+        for _ in 0..19 {
+            sent(&mut few, Mark::Failure, 0);
+        }
+        sent(&mut few, Mark::Success, 0);
+        assert_eq!(few.phase(at(0)), Phase::Closed);
+        sent(&mut few, Mark::Failure, 0);
+        assert_eq!(few.phase(at(0)), Phase::Open);
+
+        let mut late = open(1);
+        let probe = late.admit(at(5_000), LEASE).expect("a probe");
+        late.record(probe, Mark::Success, at(25_000));
+        assert_eq!(late.phase(at(25_000)), Phase::HalfOpen);
     }
 
     // rule: breaker-client-errors-do-not-wedge

@@ -206,6 +206,22 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_is_our_own_or_the_caller_s_fault_does_not_open_the_breaker() {
+        let mut upstream = upstream();
+        let harmless = [
+            answered(404),
+            answered(429),
+            AttemptEnd::Failed(Failure::Pool),
+            AttemptEnd::Failed(Failure::Abandoned),
+        ];
+        for end in harmless.iter().cycle().take(400) {
+            let ticket = upstream.admit(Sends::First, NOW, LEASE).expect("closed");
+            upstream.ended(ticket, Outcome::End(end), NOW);
+        }
+        assert_eq!(upstream.phase(NOW), Phase::Closed);
+    }
+
     // rule: a-stale-connection-is-not-charged
     #[test]
     fn a_resend_after_a_stale_connection_is_charged_to_nobody() {

@@ -243,6 +243,10 @@ fn what_may_have_been_executed_and_is_not_repeated_is_unknown_and_not_failed() {
     assert_eq!(got, ("unknown", Effect::Unknown, Reason::AttemptsUsed));
     let got = says(last.status(503));
     assert_eq!(got, ("give_up", Effect::None, Reason::AttemptsUsed));
+    // A record stands for what carries a key, whatever the method.
+    last.method = Method::PUT;
+    let got = says(last.failed(Failure::ReadTimeout));
+    assert_eq!(got, ("unknown", Effect::Unknown, Reason::AttemptsUsed));
 }
 
 // rule: an-effect-of-none-needs-evidence
