@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use steadfast::client::pool::{MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+use steadfast::client::pool::{
+    MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, NEXT_ADDRESS_AFTER,
+};
 use steadfast::server;
 use steadfast_cli::gateway::{framing, listen};
 use steadfast_cli::settings::environment::Environment;
@@ -103,6 +105,10 @@ fn bounds() -> BTreeMap<String, String> {
         ),
         ("trailers of one body", show_size(framing::MAX_TRAILERS)),
         ("trailer fields", framing::MAX_TRAILER_FIELDS.to_string()),
+        (
+            "wait before the next address of a name",
+            show_length(NEXT_ADDRESS_AFTER),
+        ),
         ("response head", show_size(MAX_RESPONSE_HEAD_BYTES)),
         ("response header fields", MAX_RESPONSE_FIELDS.to_string()),
         (

@@ -16,6 +16,7 @@ mod counted;
 mod dial;
 mod host;
 mod limits;
+mod race;
 mod request;
 mod send;
 
@@ -33,6 +34,7 @@ use steadfast_core::timeouts::Timeouts;
 
 pub use body::{BodyError, UpstreamBody};
 pub use connection::{MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+pub use race::NEXT_ADDRESS_AFTER;
 pub use request::{CallerLeft, RequestBody};
 pub use send::{MAX_INFORMATIONAL, Ready, SendEnd};
 

@@ -1,4 +1,4 @@
-//! From a target to a connected socket: ask for its addresses, then try them in turn.
+//! From a target to a connection: ask for its addresses, let them race, then speak.
 //!
 //! Nothing is written here, so every failure is a proof that nothing was sent.
 
@@ -8,10 +8,11 @@ use std::time::Duration;
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::timeouts::Timeouts;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 
 use super::NeverSent;
 use super::connection::Link;
+use super::race::race;
 use crate::client::Target;
 use crate::clock::{self, Elapsed};
 
@@ -24,35 +25,18 @@ pub(super) async fn dial(
     timeouts: &Timeouts,
     ends: Deadline,
 ) -> Result<Link, NeverSent> {
-    let mut last = None;
-    for address in addresses(target, timeouts, ends).await? {
-        let limit = share(timeouts.connect, ends);
-        if limit.is_zero() {
-            break;
-        }
-        match clock::within(limit, connect(address)).await {
-            Ok(Ok(link)) => return Ok(link),
-            Ok(Err(why)) => last = Some(why),
-            Err(Elapsed) => {
-                last = Some(format!("no connection to {address} within {limit:?}"));
-            }
-        }
-    }
-    let why = last.unwrap_or_else(|| "no time was left to connect".to_owned());
-    let next = "check that the service runs and that the target's port is its own";
-    Err(NeverSent {
+    let addresses = addresses(target, timeouts, ends).await?;
+    let refused = |why: String| NeverSent {
         failure: Failure::Connect,
-        detail: format!("{target}: {why}; {next}"),
-    })
-}
-
-async fn connect(address: SocketAddr) -> Result<Link, String> {
-    let told = |error: std::io::Error| format!("{address} took no connection ({error})");
-    let tcp = TcpStream::connect(address).await.map_err(told)?;
-    // A request is written in one piece, so waiting to fill a segment only delays it.
-    tcp.set_nodelay(true).map_err(told)?;
-    let refused = |error: hyper::Error| format!("{address} could not be used ({error})");
-    Link::over(tcp, address).await.map_err(refused)
+        detail: format!(
+            "{target}: {why}; check that the service runs and that the target's port is its own"
+        ),
+    };
+    let (tcp, address) = race(addresses, timeouts.connect, ends)
+        .await
+        .map_err(refused)?;
+    let linked = Link::over(tcp, address).await;
+    linked.map_err(|error| refused(format!("{address} could not be used ({error})")))
 }
 
 async fn addresses(
