@@ -5,5 +5,7 @@
 
 pub mod pool;
 mod target;
+mod tls;
 
 pub use target::{Scheme, Target, TargetError};
+pub use tls::{TlsError, TlsFiles, TlsPart, UpstreamTls};

@@ -18,7 +18,9 @@ mod host;
 mod limits;
 mod race;
 mod request;
+mod secure;
 mod send;
+mod wire;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -38,9 +40,10 @@ pub use race::NEXT_ADDRESS_AFTER;
 pub use request::{CallerLeft, RequestBody};
 pub use send::{MAX_INFORMATIONAL, Ready, SendEnd};
 
-use crate::client::Target;
+use crate::client::{Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
 use host::{Host, Slot};
+use send::Held;
 
 /// How long connections rest, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +79,8 @@ pub enum Reuse {
 /// No connection: the request was never sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverSent {
-    /// [`Failure::Resolve`], [`Failure::Connect`] or [`Failure::Pool`].
+    /// [`Failure::Resolve`], [`Failure::Connect`], [`Failure::Pool`], [`Failure::TlsIdentity`] or
+    /// [`Failure::TlsHandshake`].
     pub failure: Failure,
     /// What was seen and what to do, for people.
     pub detail: String,
@@ -116,15 +120,25 @@ impl PoolStatus {
 #[derive(Clone)]
 pub struct Pool {
     settings: PoolSettings,
+    tls: Option<UpstreamTls>,
     hosts: Arc<Mutex<HashMap<Target, Arc<Host>>>>,
 }
 
 impl Pool {
-    /// A pool without connections.
+    /// A pool without connections, for targets without TLS.
     pub fn new(settings: PoolSettings) -> Pool {
         Pool {
             settings,
+            tls: None,
             hosts: Arc::default(),
+        }
+    }
+
+    /// A pool without connections, for targets with and without TLS.
+    pub fn with_tls(settings: PoolSettings, tls: UpstreamTls) -> Pool {
+        Pool {
+            tls: Some(tls),
+            ..Pool::new(settings)
         }
     }
 
@@ -142,7 +156,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`NeverSent`] when the leave to have one, the resolver or every address took longer than its
-    /// limit (`pool`, `resolve`, and `connect` for each address, all within `attempt` and
+    /// limit (`pool`, `resolve`, `connect` for each address, and `tls`, all within `attempt` and
     /// `deadline`), or failed.
     pub async fn acquire(
         &self,
@@ -159,13 +173,24 @@ impl Pool {
             Err(Elapsed) => return Err(self.crowded(target, limit)),
         };
         // Asked again: what was at rest may have been taken, or laid down, meanwhile.
-        if let Some((link, since)) = slot.take(reuse, clock::mono_now()) {
-            return Ok(Ready::new(target.clone(), (link, since), slot, began));
+        if let Some((link, rested_since)) = slot.take(reuse, clock::mono_now()) {
+            let held = Held {
+                link,
+                slot,
+                rested_since,
+                is_reused: true,
+            };
+            return Ok(Ready::new(target.clone(), held, began));
         }
         slot.make_room();
-        let link = dial::dial(target, timeouts, ends).await?;
-        let link = (link, clock::mono_now());
-        Ok(Ready::new(target.clone(), link, slot, began))
+        let link = dial::dial(target, self.tls.as_ref(), timeouts, ends).await?;
+        let held = Held {
+            link,
+            slot,
+            rested_since: clock::mono_now(),
+            is_reused: false,
+        };
+        Ok(Ready::new(target.clone(), held, began))
     }
 
     /// What is open now.
@@ -217,6 +242,12 @@ impl fmt::Debug for Pool {
 }
 
 fn ready(target: &Target, slot: Slot, reuse: Reuse, now: MonoTime) -> Option<Ready> {
-    let rested = slot.take(reuse, now)?;
-    Some(Ready::new(target.clone(), rested, slot, now))
+    let (link, rested_since) = slot.take(reuse, now)?;
+    let held = Held {
+        link,
+        slot,
+        rested_since,
+        is_reused: true,
+    };
+    Some(Ready::new(target.clone(), held, now))
 }

@@ -13,7 +13,8 @@ use tokio::net::lookup_host;
 use super::NeverSent;
 use super::connection::Link;
 use super::race::race;
-use crate::client::Target;
+use super::secure::Secure;
+use crate::client::{Scheme, Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
 
 /// Addresses tried per connection at most: more than any service has of one name, and still an end.
@@ -22,9 +23,14 @@ const MAX_ADDRESSES: usize = 16;
 /// A connection to the first address that takes one, before `ends`.
 pub(super) async fn dial(
     target: &Target,
+    tls: Option<&UpstreamTls>,
     timeouts: &Timeouts,
     ends: Deadline,
 ) -> Result<Link, NeverSent> {
+    let secure = match target.scheme() {
+        Scheme::Http => None,
+        Scheme::Https => Some(Secure::to(target, tls)?),
+    };
     let addresses = addresses(target, timeouts, ends).await?;
     let refused = |why: String| NeverSent {
         failure: Failure::Connect,
@@ -35,7 +41,12 @@ pub(super) async fn dial(
     let (tcp, address) = race(addresses, timeouts.connect, ends)
         .await
         .map_err(refused)?;
-    let linked = Link::over(tcp, address).await;
+    if let Some(secure) = secure {
+        return secure
+            .shake_hands(tcp, address, share(timeouts.tls, ends))
+            .await;
+    }
+    let linked = Link::plain(tcp, address).await;
     linked.map_err(|error| refused(format!("{address} could not be used ({error})")))
 }
 

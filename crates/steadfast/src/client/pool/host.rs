@@ -121,7 +121,7 @@ impl Slot {
             if now.since(newest.since) >= limit {
                 return None;
             }
-            let Parked { link, since } = at_rest.links.pop_back()?;
+            let Parked { mut link, since } = at_rest.links.pop_back()?;
             if link.is_quiet() {
                 return Some((link, since));
             }

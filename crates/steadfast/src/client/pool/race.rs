@@ -1,7 +1,8 @@
 //! Which of a name's addresses is spoken to: the first that takes a connection.
 //!
-//! Decides the order (families in turn) and when the next address is tried: after [`NEXT_ADDRESS_AFTER`], or
-//! at once when one fails (RFC 8305, "Happy Eyeballs Version 2"). Whoever did not win is closed.
+//! Decides the order (families in turn) and when the next address is tried: after
+//! [`NEXT_ADDRESS_AFTER`], or at once when one fails (RFC 8305, "Happy Eyeballs Version 2").
+//! Whoever did not win is closed.
 
 use std::io;
 use std::net::SocketAddr;

@@ -36,11 +36,13 @@ pub struct Ready {
     began: MonoTime,
 }
 
+/// A connection, the right to hold it, and what became of it before.
 #[derive(Debug)]
-struct Held {
-    link: Link,
-    slot: Slot,
-    rested_since: MonoTime,
+pub(super) struct Held {
+    pub(super) link: Link,
+    pub(super) slot: Slot,
+    pub(super) rested_since: MonoTime,
+    pub(super) is_reused: bool,
 }
 
 /// How one sending ended.
@@ -75,22 +77,19 @@ pub enum SendEnd {
 }
 
 impl Ready {
-    pub(super) fn new(
-        target: Target,
-        (link, rested_since): (Link, MonoTime),
-        slot: Slot,
-        began: MonoTime,
-    ) -> Ready {
-        let held = Held {
-            link,
-            slot,
-            rested_since,
-        };
+    pub(super) fn new(target: Target, held: Held, began: MonoTime) -> Ready {
         Ready {
             target,
             held: Some(held),
             began,
         }
+    }
+
+    /// The connection has carried a request before. Its peer may be closing it just now, so a
+    /// [`Failure::NotWritten`] on it says nothing of the peer's health: nothing was written, and a
+    /// new connection may do.
+    pub fn is_reused(&self) -> bool {
+        self.held.as_ref().is_some_and(|held| held.is_reused)
     }
 
     /// Sends `request` once and waits for the head of its answer.
@@ -112,20 +111,22 @@ impl Ready {
         deadline: Deadline,
     ) -> SendEnd {
         let held = self.held.take().expect("only sending takes it");
-        let Held { mut link, slot, .. } = held;
+        let Held {
+            mut link,
+            slot,
+            rested_since,
+            is_reused,
+        } = held;
         // Asked again: whoever decides between the taking and the sending may wait for a store.
         if !link.is_quiet() {
-            return SendEnd::Failed {
-                failure: Failure::NotWritten,
-                detail: "the connection ended before the request (0 bytes written)".to_owned(),
-            };
+            return ended_before(&link.evidence().seen(), is_reused);
         }
         let evidence = link.evidence().clone();
         evidence.begin();
         let request = match request::prepare(request, &self.target, &evidence) {
             Ok(request) => request,
             Err(unsendable) => {
-                slot.lay_down(link, held.rested_since);
+                slot.lay_down(link, rested_since);
                 return SendEnd::CallerLeft {
                     failure: Failure::NotWritten,
                     detail: format!("the request was not sent: {unsendable}"),
@@ -154,7 +155,7 @@ impl Ready {
             }
             Stop::Short(short) => {
                 drop(link);
-                judge(short, &evidence.seen())
+                judge(short, &evidence.seen(), is_reused)
             }
         }
     }
@@ -200,7 +201,10 @@ fn unusable(head: &Response<Incoming>) -> Option<&'static str> {
 }
 
 /// The one door from what hyper and the socket said to what it proves.
-fn judge(short: Short, seen: &Seen) -> SendEnd {
+fn judge(short: Short, seen: &Seen, is_reused: bool) -> SendEnd {
+    if let Some(refused) = identity_refused(seen, is_reused) {
+        return refused;
+    }
     let written = seen.bytes_written;
     let detail = match (&short, &seen.caller_left) {
         (Short::CallerLeft, Some(left)) => left.to_string(),
@@ -221,6 +225,25 @@ fn judge(short: Short, seen: &Seen) -> SendEnd {
         Short::CallerLeft => SendEnd::CallerLeft { failure, detail },
         _ => SendEnd::Failed { failure, detail },
     }
+}
+
+/// The connection was seen to have ended before anything was offered.
+fn ended_before(seen: &Seen, is_reused: bool) -> SendEnd {
+    identity_refused(seen, is_reused).unwrap_or_else(|| SendEnd::Failed {
+        failure: Failure::NotWritten,
+        detail: "the connection ended before the request (0 bytes written)".to_owned(),
+    })
+}
+
+/// The peer refused our certificate. With TLS 1.3 it says so only when our side of the handshake is
+/// done (RFC 8446, 4.4.3), so it meets the first request; the peer cannot have read that request,
+/// since for it the handshake never ended.
+fn identity_refused(seen: &Seen, is_reused: bool) -> Option<SendEnd> {
+    let why = seen.identity.as_ref().filter(|_| !is_reused)?;
+    Some(SendEnd::Failed {
+        failure: Failure::TlsIdentity,
+        detail: format!("the upstream refused our certificate: {why}"),
+    })
 }
 
 struct Wait<'a> {
