@@ -252,7 +252,7 @@ pub const ABOUT: &[About] = {
         row(
             "pool.max_per_host",
             Whole(1, routes::MOST_CONNECTIONS),
-            "connections to one upstream",
+            "connections to one upstream; over HTTP/2 requests at once",
         ),
         row(
             "idempotency.mode",

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use steadfast::client::pool::{
-    MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, NEXT_ADDRESS_AFTER,
+    MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, MAX_STREAMS,
+    NEXT_ADDRESS_AFTER,
 };
 use steadfast::server;
 use steadfast_cli::gateway::{framing, listen};
@@ -108,6 +109,10 @@ fn bounds() -> BTreeMap<String, String> {
         (
             "wait before the next address of a name",
             show_length(NEXT_ADDRESS_AFTER),
+        ),
+        (
+            "HTTP/2 streams on one connection to a service",
+            MAX_STREAMS.to_string(),
         ),
         ("response head", show_size(MAX_RESPONSE_HEAD_BYTES)),
         ("response header fields", MAX_RESPONSE_FIELDS.to_string()),

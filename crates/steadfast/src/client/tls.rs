@@ -54,7 +54,7 @@ impl UpstreamTls {
             (Some(_), None) => return Err(alone(TlsPart::ClientCert, "key")),
             (None, Some(_)) => return Err(alone(TlsPart::ClientKey, "certificate")),
         };
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(UpstreamTls {
             config: Arc::new(config),
         })

@@ -43,6 +43,8 @@ pub(super) struct Seen {
     pub(super) informational: u32,
     /// TLS ended because a side is not who it should be: what was said of it.
     pub(super) identity: Option<String>,
+    /// The answer's last frame came (HTTP/2).
+    pub(super) answer_ended: bool,
     /// The next read asks the socket itself, not the runtime, whose news of it may be older.
     pub(super) asks_socket: bool,
 }

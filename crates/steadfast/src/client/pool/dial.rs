@@ -3,6 +3,7 @@
 //! Nothing is written here, so every failure is a proof that nothing was sent.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::attempt::Failure;
@@ -14,11 +15,18 @@ use super::NeverSent;
 use super::connection::Link;
 use super::race::race;
 use super::secure::Secure;
+use super::shared::Shared;
 use crate::client::{Scheme, Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
 
 /// Addresses tried per connection at most: more than any service has of one name, and still an end.
 const MAX_ADDRESSES: usize = 16;
+
+/// A new connection: one that carries a request at a time, or one that many share.
+pub(super) enum Dialed {
+    Alone(Link),
+    Shared(Arc<Shared>),
+}
 
 /// A connection to the first address that takes one, before `ends`.
 pub(super) async fn dial(
@@ -26,7 +34,7 @@ pub(super) async fn dial(
     tls: Option<&UpstreamTls>,
     timeouts: &Timeouts,
     ends: Deadline,
-) -> Result<Link, NeverSent> {
+) -> Result<Dialed, NeverSent> {
     let secure = match target.scheme() {
         Scheme::Http => None,
         Scheme::Https => Some(Secure::to(target, tls)?),
@@ -47,6 +55,7 @@ pub(super) async fn dial(
             .await;
     }
     let linked = Link::plain(tcp, address).await;
+    let linked = linked.map(Dialed::Alone);
     linked.map_err(|error| refused(format!("{address} could not be used ({error})")))
 }
 

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use rustls::pki_types::ServerName;
 use steadfast_core::attempt::Failure;
+use steadfast_core::deadline::Deadline;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -17,6 +18,8 @@ use tokio_rustls::client::TlsStream;
 use super::NeverSent;
 use super::connection::Link;
 use super::counted::{Counted, Evidence};
+use super::dial::Dialed;
+use super::shared::Shared;
 use super::wire::{Secured, Wire, identity_refused};
 use crate::client::{Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
@@ -59,7 +62,8 @@ impl<'a> Secure<'a> {
         tcp: TcpStream,
         address: SocketAddr,
         limit: Duration,
-    ) -> Result<Link, NeverSent> {
+    ) -> Result<Dialed, NeverSent> {
+        let ends = Deadline::after(clock::mono_now(), limit);
         let (tcp, evidence) = (Arc::new(tcp), Evidence::default());
         let under = Counted::under_tls(Arc::clone(&tcp), evidence.clone());
         let shaking = self.connector.connect(self.name.clone(), under);
@@ -70,9 +74,23 @@ impl<'a> Secure<'a> {
                 return Err(self.cut(format!("{address} did not end it within {limit:?}")));
             }
         };
-        let wire = Wire::Tls(Box::new(Secured::new(stream, evidence.clone())));
-        let linked = Link::over(wire, tcp, evidence, address).await;
-        linked.map_err(|error| self.cut(format!("{address} could not be used ({error})")))
+        let speaks_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+        let secured = Secured::new(stream, evidence.clone());
+        if !speaks_http2 {
+            let linked = Link::over(Wire::Tls(Box::new(secured)), tcp, evidence, address).await;
+            let linked = linked.map(Dialed::Alone);
+            let refused = |error| self.cut(format!("{address} could not be used ({error})"));
+            return linked.map_err(refused);
+        }
+        let greeted = Shared::over(secured, &tcp, address);
+        match clock::within(ends.remaining(clock::mono_now()), greeted).await {
+            Ok(Ok(shared)) => Ok(Dialed::Shared(shared)),
+            Ok(Err(why)) => Err(match &evidence.seen().identity {
+                Some(why) => self.distrusted(address, why),
+                None => self.cut(format!("{address}: {why}")),
+            }),
+            Err(Elapsed) => Err(self.cut(format!("{address} did not greet within {limit:?}"))),
+        }
     }
 
     fn failed(&self, address: SocketAddr, error: &io::Error) -> NeverSent {

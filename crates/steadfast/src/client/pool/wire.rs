@@ -47,6 +47,15 @@ impl Secured {
         }
     }
 
+    pub(super) fn evidence(&self) -> &Evidence {
+        &self.evidence
+    }
+
+    /// Bytes that the socket took.
+    pub(super) fn bytes_written(&self) -> u64 {
+        self.evidence.seen().bytes_written
+    }
+
     /// Keeps what `error` says of a side's identity.
     fn noted(&self, error: io::Error) -> io::Error {
         if let Some(why) = identity_refused(&error) {

@@ -5,9 +5,13 @@ mod bodies;
 mod certificates;
 mod connecting;
 mod evidence;
+mod frames;
+mod http2;
+mod http2_bodies;
 mod leaving;
 mod reuse;
 mod secured;
+mod sharing;
 mod tls;
 mod upstream;
 

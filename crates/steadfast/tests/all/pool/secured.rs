@@ -128,6 +128,11 @@ impl SecuredPeer {
         }
     }
 
+    /// Counts a request that came in whole, where the script reads for itself.
+    pub fn count_whole(&self) {
+        self.counts.whole.fetch_add(1, Ordering::SeqCst);
+    }
+
     fn came_whole(&self) -> bool {
         let body = self.seen.windows(4).position(|w| w == b"\r\n\r\n");
         let is_post = self.seen.starts_with(b"POST");
