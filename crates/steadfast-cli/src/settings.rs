@@ -30,10 +30,13 @@ pub mod top;
 pub mod value;
 mod warnings;
 
+use steadfast::client::{Scheme, TlsError, TlsFiles, TlsPart, UpstreamTls};
+
 use address::StoreUrl;
 use document::{Entry, LARGEST_FILE, Table, Value};
 use environment::Environment;
 use fault::{Fault, Faults, Kind, Place, Warning, Wrong};
+use layers::Origin;
 use level::{DEFAULTS, ROUTE, Walker, Written};
 use names::Level;
 use routes::Route;
@@ -49,6 +52,8 @@ pub struct Settings {
     pub top: Top,
     /// In the order in which they are tried, at least one.
     pub routes: Vec<Route>,
+    /// How `https:` upstreams are spoken to, where there is one.
+    pub upstream_tls: Option<UpstreamTls>,
     /// What may surprise.
     pub warnings: Vec<Warning>,
 }
@@ -87,8 +92,9 @@ pub fn parse(
     };
     let top = Top::read(&sources, &mut faults);
     let routes = read_routes(&table, &whole, &top, &mut faults);
+    let tls = upstream_tls(&top, &routes, &whole, &mut faults);
     Faults::none(faults)?;
-    Ok(complete(top, routes, environment))
+    Ok(complete(top, routes, tls, environment))
 }
 
 /// Settings without a file: everything goes to one upstream.
@@ -117,9 +123,10 @@ pub fn for_upstream(
         own: &own,
         top: &top,
     };
-    let route = Route::read(&sources, &mut faults);
+    let routes: Vec<Route> = Route::read(&sources, &mut faults).into_iter().collect();
+    let tls = upstream_tls(&top, &routes, &whole, &mut faults);
     Faults::none(faults)?;
-    Ok(complete(top, route.into_iter().collect(), environment))
+    Ok(complete(top, routes, tls, environment))
 }
 
 /// The store alone, from `--store`, the environment or a file, whose other settings are not judged:
@@ -156,10 +163,47 @@ pub fn store(
     Ok(store)
 }
 
-fn complete(top: Top, routes: Vec<Route>, environment: &Environment) -> Settings {
+/// What upstreams are trusted by, read once. Files that are named are judged although no upstream
+/// needs them yet.
+fn upstream_tls(
+    top: &Top,
+    routes: &[Route],
+    whole: &Place,
+    faults: &mut Vec<Fault>,
+) -> Option<UpstreamTls> {
+    let is_needed = routes
+        .iter()
+        .any(|route| route.to.scheme() == Scheme::Https);
+    if !is_needed && top.upstream_tls == TlsFiles::default() {
+        return None;
+    }
+    let refused = |error: TlsError| {
+        let setting = match error.part {
+            TlsPart::Roots => "upstream_tls",
+            TlsPart::Ca => "upstream_tls.ca",
+            TlsPart::ClientCert => "upstream_tls.client_cert",
+            TlsPart::ClientKey => "upstream_tls.client_key",
+        };
+        let place = match top.origins.of(setting) {
+            Origin::At(place) => place,
+            Origin::Default => whole.clone(),
+        };
+        let wrong = Wrong::new(Kind::Unreadable, error.reason, error.next);
+        faults.push(wrong.at(place, setting));
+    };
+    UpstreamTls::new(&top.upstream_tls).map_err(refused).ok()
+}
+
+fn complete(
+    top: Top,
+    routes: Vec<Route>,
+    upstream_tls: Option<UpstreamTls>,
+    environment: &Environment,
+) -> Settings {
     let mut settings = Settings {
         top,
         routes,
+        upstream_tls,
         warnings: Vec::new(),
     };
     settings.warnings = warnings::of(&settings, environment);

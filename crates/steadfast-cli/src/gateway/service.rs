@@ -70,7 +70,10 @@ impl Gateway {
             let pool = match known {
                 Some((_, pool)) => pool.clone(),
                 None => {
-                    let pool = Pool::new(route.pool);
+                    let pool = match &settings.upstream_tls {
+                        Some(tls) => Pool::with_tls(route.pool, tls.clone()),
+                        None => Pool::new(route.pool),
+                    };
                     pools.push((route.pool, pool.clone()));
                     pool
                 }

@@ -34,6 +34,8 @@ pub enum Shape {
     Words(&'static [&'static str]),
     /// A text of one to so many characters.
     Text(u32),
+    /// The path of a file.
+    File,
     /// A path, with places.
     Path,
     /// An upstream's URL.
@@ -145,6 +147,24 @@ pub const ABOUT: &[About] = {
             "a line for each attempt; also STEADFAST_LOG_ATTEMPTS",
         ),
         unset(
+            "upstream_tls.ca",
+            File,
+            "\"ca.pem\"",
+            "certificates in PEM that https: upstreams may show, beside the system's",
+        ),
+        unset(
+            "upstream_tls.client_cert",
+            File,
+            "\"client.pem\"",
+            "our own certificate in PEM, with those between it and its root",
+        ),
+        unset(
+            "upstream_tls.client_key",
+            File,
+            "\"client.key\"",
+            "its key in PEM",
+        ),
+        unset(
             "name",
             Text(routes::LONGEST_NAME as u32),
             "\"everything\"",
@@ -187,7 +207,7 @@ pub const ABOUT: &[About] = {
         row(
             "timeouts.tls",
             PositiveLength,
-            "the handshake; no effect before TLS is there",
+            "the handshake of an https: upstream",
         ),
         row(
             "timeouts.write",
@@ -232,7 +252,7 @@ pub const ABOUT: &[About] = {
         row(
             "pool.max_per_host",
             Whole(1, routes::MOST_CONNECTIONS),
-            "connections to one upstream",
+            "connections to one upstream; over HTTP/2 requests at once",
         ),
         row(
             "idempotency.mode",

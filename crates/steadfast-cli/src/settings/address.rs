@@ -103,7 +103,8 @@ fn sqlite_file(rest: &str) -> Result<StoreUrl, Wrong> {
     Ok(StoreUrl::Sqlite(Path::new(path).to_owned()))
 }
 
-const UPSTREAM_HELP: &str = "write one such as \"http://127.0.0.1:3000\"";
+const UPSTREAM_HELP: &str =
+    "write one such as \"http://127.0.0.1:3000\" or \"https://orders.example\"";
 
 /// An upstream by its URL: scheme, host and port.
 pub fn upstream(text: &str) -> Result<Target, Wrong> {
@@ -111,16 +112,10 @@ pub fn upstream(text: &str) -> Result<Target, Wrong> {
     let uri: Uri = text
         .parse()
         .map_err(|_| invalid("the upstream is not a URL"))?;
-    match uri.scheme_str() {
-        Some("http") => {}
-        Some("https") => {
-            return Err(Wrong::new(
-                Kind::NotYetSupported,
-                "an `https:` upstream is not yet supported",
-                "write its `http:` address",
-            ));
-        }
-        _ => return Err(invalid("the upstream's URL does not begin with `http://`")),
+    if !matches!(uri.scheme_str(), Some("http" | "https")) {
+        return Err(invalid(
+            "the upstream's URL begins neither with `http://` nor with `https://`",
+        ));
     }
     let authority = uri
         .authority()
@@ -179,7 +174,7 @@ mod tests {
             ("http://[::1]:3000/", Some(("::1", 3000))),
             ("http://orders", Some(("orders", 80))),
             ("HTTP://orders:8", Some(("orders", 8))),
-            ("https://orders", None),
+            ("https://orders", Some(("orders", 443))),
             ("orders:3000", None),
             ("//orders", None),
             ("http://", None),

@@ -106,7 +106,6 @@ const fn not_yet(
 const ONCE: &str = "each request is sent once";
 const NO_BREAKER: &str = "no upstream is ever cut off";
 const PLAIN_IN: &str = "connections are accepted without TLS";
-const PLAIN_OUT: &str = "upstreams are reached without TLS";
 const NO_TOKENS: &str = "tokens are not verified";
 const NO_LIMIT: &str = "callers are not limited";
 const NO_DEFERRAL: &str = "nothing is deferred";
@@ -134,9 +133,9 @@ pub const SETTINGS: &[Setting] = {
         ),
         not_yet(Top, "tls.cert", PLAIN_IN, &[]),
         not_yet(Top, "tls.key", PLAIN_IN, &[]),
-        not_yet(Top, "upstream_tls.ca", PLAIN_OUT, &[]),
-        not_yet(Top, "upstream_tls.client_cert", PLAIN_OUT, &[]),
-        not_yet(Top, "upstream_tls.client_key", PLAIN_OUT, &[]),
+        acted(Top, "upstream_tls.ca"),
+        acted(Top, "upstream_tls.client_cert"),
+        acted(Top, "upstream_tls.client_key"),
         not_yet(Top, "jwt.jwks", NO_TOKENS, &[]),
         not_yet(Top, "jwt.algorithms", NO_TOKENS, &[]),
         not_yet(Top, "jwt.audience", NO_TOKENS, &[]),

@@ -12,6 +12,7 @@ use super::MOST_ROUTES;
 use super::about::{About, Shape, acted, built_in};
 use super::level::{DEFAULTS, ROUTE};
 use super::names::Level;
+use super::top::LONGEST_PATH;
 
 const LENGTH: &str = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
 const SIZE: &str = "^([0-9]+GiB)?([0-9]+GB)?([0-9]+MiB)?([0-9]+MB)?([0-9]+KiB)?([0-9]+kB)?\
@@ -109,8 +110,9 @@ fn shape(shape: Shape) -> Value {
         Shape::Switch => json!({ "enum": [true, false, "true", "false"] }),
         Shape::Words(words) => json!({ "enum": words }),
         Shape::Text(most) => json!({ "type": "string", "minLength": 1, "maxLength": most }),
+        Shape::File => json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_PATH }),
         Shape::Path => text("^/"),
-        Shape::Upstream => text("^http://[^/?#@\\s]+/?$"),
+        Shape::Upstream => text("^https?://[^/?#@\\s]+/?$"),
         Shape::Field => text(FIELD),
         Shape::Principal => text(PRINCIPAL),
         Shape::Methods => {

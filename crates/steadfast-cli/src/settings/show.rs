@@ -4,6 +4,7 @@
 //! everything: it can be read back, and means the same. Of a secret its place is shown, never more.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
 use steadfast_core::key::{ForwardAs, ScopeKind};
@@ -39,6 +40,8 @@ pub fn top(top: &Top) -> Vec<Shown> {
             Source::File(path) => json!({ "file": path }),
         })
     };
+    let files = &top.upstream_tls;
+    let path = |path: &Option<PathBuf>| path.as_ref().map(|path| json!(path.display().to_string()));
     let peers = top.trusted_peers.networks().iter().map(ToString::to_string);
     let values = [
         ("listen", Some(json!(top.listen.to_string()))),
@@ -50,6 +53,9 @@ pub fn top(top: &Top) -> Vec<Shown> {
         ("secret", secret(&top.secret)),
         ("log.format", Some(json!(top.log.format.as_str()))),
         ("log.attempts", Some(json!(top.log.attempts))),
+        ("upstream_tls.ca", path(&files.ca)),
+        ("upstream_tls.client_cert", path(&files.client_cert)),
+        ("upstream_tls.client_key", path(&files.client_key)),
     ];
     let shown = values
         .into_iter()

@@ -422,6 +422,9 @@ principal = "cookie:Sid"
             "secret",
             "require",
             "idempotency.body_retention",
+            "upstream_tls.ca",
+            "upstream_tls.client_cert",
+            "upstream_tls.client_key",
         ];
         if matches!(setting.support, Support::Acted) && !optional.contains(&setting.name) {
             assert!(

@@ -4,7 +4,10 @@
 //! gives nothing away. Source: docs/reference.md, "Configuration" and "Admin API".
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
+
+use steadfast::client::TlsFiles;
 
 use super::address::{self, StoreUrl};
 use super::document::Value;
@@ -22,6 +25,9 @@ const SHORTEST_TOKEN: usize = 16;
 
 /// Shortest secret of fingerprints, in characters: 128 bits in hexadecimal.
 const SHORTEST_SECRET: usize = 32;
+
+/// Longest path of a file, in characters; Linux takes none that is longer.
+pub const LONGEST_PATH: u32 = 4096;
 
 /// What was typed beside the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -53,6 +59,8 @@ pub struct Top {
     pub secret: Option<Secret>,
     /// How the log is written, and whether each attempt is.
     pub log: Logging,
+    /// Whom upstreams must prove to be, and who we are to them.
+    pub upstream_tls: TlsFiles,
     /// Where each value came from.
     pub origins: Origins,
 }
@@ -101,6 +109,12 @@ impl Top {
             |name, shortest| reader.entry(name, |value| secret::read(value, shortest, environment));
         let admin_token = secret("admin_token", SHORTEST_TOKEN);
         let secret = secret("secret", SHORTEST_SECRET);
+        let mut file = |name| reader.entry(name, file);
+        let upstream_tls = TlsFiles {
+            ca: file("upstream_tls.ca"),
+            client_cert: file("upstream_tls.client_cert"),
+            client_key: file("upstream_tls.client_key"),
+        };
         let origins = reader.origins;
         let top = Top {
             listen,
@@ -111,6 +125,7 @@ impl Top {
             admin_token,
             secret,
             log,
+            upstream_tls,
             origins,
         };
         top.check(sources, faults);
@@ -158,6 +173,19 @@ fn switch(value: &Value) -> Result<bool, Wrong> {
         Value::Text(text) if text == "false" => Ok(false),
         other => Err(value::wrong_type(other, "true or false", "true or false")),
     }
+}
+
+/// The path of a file, relative to the working directory.
+fn file(value: &Value) -> Result<PathBuf, Wrong> {
+    let text = value::text(value, "\"ca.pem\"")?;
+    let fits = (1..=LONGEST_PATH as usize).contains(&text.chars().count());
+    if !fits || text.contains('\0') {
+        return Err(Wrong::invalid(
+            format!("a path has 1 to {LONGEST_PATH} characters, and no zero"),
+            "write the path of a file",
+        ));
+    }
+    Ok(PathBuf::from(text))
 }
 
 fn networks(value: &Value) -> Result<Vec<Network>, Wrong> {

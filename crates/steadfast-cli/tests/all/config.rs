@@ -296,11 +296,12 @@ const WRONG: &[(&str, &str)] = &[
         "s.toml:5: error: jwt.issuer: not yet supported: tokens are not verified; remove it.",
     ),
     (
-        "[[route]]\npath = \"/v1/{id}.json\"\nto = \"https://h\"",
+        "[[route]]\npath = \"/v1/{id}.json\"\nto = \"ftp://h\"",
         "s.toml:2: error: route \"/v1/{id}.json\": path: a place is a whole segment, written \
          `{name}` or `{*name}`; correct the path.\n\
-         s.toml:3: error: route \"/v1/{id}.json\": to: an `https:` upstream is not yet supported; \
-         write its `http:` address.",
+         s.toml:3: error: route \"/v1/{id}.json\": to: the upstream's URL begins neither \
+         with `http://` nor with `https://`; write one such as \"http://127.0.0.1:3000\" or \
+         \"https://orders.example\".",
     ),
     (
         "[[route]]\nname = \"a\"\n",

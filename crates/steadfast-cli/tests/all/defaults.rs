@@ -4,7 +4,10 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use steadfast::client::pool::{MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+use steadfast::client::pool::{
+    MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, MAX_STREAMS,
+    NEXT_ADDRESS_AFTER,
+};
 use steadfast::server;
 use steadfast_cli::gateway::{framing, listen};
 use steadfast_cli::settings::environment::Environment;
@@ -28,7 +31,7 @@ const ONLY_COMPARE: [&str; 4] = [
 ];
 
 /// Defaults that may name one of these all the same, each with the reason.
-const NOT_AT_WORK: [(&str, &str); 1] = [("timeouts.tls", "nothing speaks TLS yet")];
+const NOT_AT_WORK: [(&str, &str); 0] = [];
 
 struct Row<'a> {
     name: &'a str,
@@ -103,6 +106,14 @@ fn bounds() -> BTreeMap<String, String> {
         ),
         ("trailers of one body", show_size(framing::MAX_TRAILERS)),
         ("trailer fields", framing::MAX_TRAILER_FIELDS.to_string()),
+        (
+            "wait before the next address of a name",
+            show_length(NEXT_ADDRESS_AFTER),
+        ),
+        (
+            "HTTP/2 streams on one connection to a service",
+            MAX_STREAMS.to_string(),
+        ),
         ("response head", show_size(MAX_RESPONSE_HEAD_BYTES)),
         ("response header fields", MAX_RESPONSE_FIELDS.to_string()),
         (

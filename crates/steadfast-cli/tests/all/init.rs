@@ -263,7 +263,7 @@ fn the_schema_takes_what_can_be_run_and_refuses_what_cannot() {
         (String::new(), false),
         ("[[route]]\npath = \"/\"".to_owned(), false),
         (
-            "[[route]]\npath = \"/\"\nto = \"https://h\"".to_owned(),
+            "[[route]]\npath = \"/\"\nto = \"ftp://h\"".to_owned(),
             false,
         ),
         (

@@ -23,3 +23,4 @@ mod shell;
 mod stage;
 mod tidy;
 mod upkeep;
+mod upstream_tls;

@@ -6,8 +6,10 @@
 mod attempts;
 pub mod pool;
 mod target;
+mod tls;
 mod upstream;
 
 pub use attempts::{Asked, Attempts, Rules};
 pub use target::{Scheme, Target, TargetError};
+pub use tls::{TlsError, TlsFiles, TlsPart, UpstreamTls};
 pub use upstream::{Leave, SharedUpstream};

@@ -14,10 +14,20 @@ mod body;
 mod connection;
 mod counted;
 mod dial;
+mod frames;
+mod gate;
 mod host;
+mod judgement;
 mod limits;
+mod passed;
+mod race;
 mod request;
+mod secure;
 mod send;
+mod shared;
+mod stream;
+mod waiting;
+mod wire;
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -28,17 +38,22 @@ use std::time::Duration;
 
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
-use steadfast_core::time::MonoTime;
 use steadfast_core::timeouts::Timeouts;
 
 pub use body::{BodyError, UpstreamBody};
 pub use connection::{MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES};
+pub use race::NEXT_ADDRESS_AFTER;
 pub use request::{CallerLeft, RequestBody};
-pub use send::{MAX_INFORMATIONAL, Ready, SendEnd};
+pub use send::{Ready, SendEnd};
+pub use shared::MAX_STREAMS;
+pub use waiting::MAX_INFORMATIONAL;
 
-use crate::client::Target;
+use crate::client::{Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
+use dial::Dialed;
 use host::{Host, Slot};
+use send::Held;
+use shared::Leave;
 
 /// How long connections rest, and how many there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +63,8 @@ pub struct PoolSettings {
     pub idle: Duration,
     /// A request that may not be repeated takes only a connection that rested for less than this.
     pub reuse_unsafe_within: Duration,
-    /// Connections to one target at most, at rest ones included.
+    /// Connections to one target at most, at rest ones included. Over HTTP/2, where many requests
+    /// share a connection, it is requests at once.
     pub max_per_host: NonZeroU32,
 }
 
@@ -74,7 +90,8 @@ pub enum Reuse {
 /// No connection: the request was never sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NeverSent {
-    /// [`Failure::Resolve`], [`Failure::Connect`] or [`Failure::Pool`].
+    /// [`Failure::Resolve`], [`Failure::Connect`], [`Failure::Pool`], [`Failure::TlsIdentity`] or
+    /// [`Failure::TlsHandshake`].
     pub failure: Failure,
     /// What was seen and what to do, for people.
     pub detail: String,
@@ -91,9 +108,10 @@ impl Error for NeverSent {}
 /// Connections of all targets together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolStatus {
-    /// At rest.
+    /// Connections at rest.
     pub idle: usize,
-    /// Handed out: not yet used, sending, or reading an answer.
+    /// Handed out: connections, and streams of shared ones, that are not yet used, sending, or
+    /// reading an answer.
     pub in_use: usize,
     /// Requests that wait for leave to have one.
     pub waiting: usize,
@@ -114,15 +132,25 @@ impl PoolStatus {
 #[derive(Clone)]
 pub struct Pool {
     settings: PoolSettings,
+    tls: Option<UpstreamTls>,
     hosts: Arc<Mutex<HashMap<Target, Arc<Host>>>>,
 }
 
 impl Pool {
-    /// A pool without connections.
+    /// A pool without connections, for targets without TLS.
     pub fn new(settings: PoolSettings) -> Pool {
         Pool {
             settings,
+            tls: None,
             hosts: Arc::default(),
+        }
+    }
+
+    /// A pool without connections, for targets with and without TLS.
+    pub fn with_tls(settings: PoolSettings, tls: UpstreamTls) -> Pool {
+        Pool {
+            tls: Some(tls),
+            ..Pool::new(settings)
         }
     }
 
@@ -130,7 +158,8 @@ impl Pool {
     pub fn idle(&self, target: &Target, reuse: Reuse) -> Option<Ready> {
         let now = clock::mono_now();
         let slot = self.host(target).slot_now()?;
-        ready(target, slot, reuse, now)
+        let held = slot.take(reuse, now).ok()?;
+        Some(Ready::new(target.clone(), held, now))
     }
 
     /// A connection: one at rest, else a new one. The attempt, whose own limit counts too, begins
@@ -140,7 +169,7 @@ impl Pool {
     ///
     /// # Errors
     /// [`NeverSent`] when the leave to have one, the resolver or every address took longer than its
-    /// limit (`pool`, `resolve`, and `connect` for each address, all within `attempt` and
+    /// limit (`pool`, `resolve`, `connect` for each address, and `tls`, all within `attempt` and
     /// `deadline`), or failed.
     pub async fn acquire(
         &self,
@@ -157,13 +186,50 @@ impl Pool {
             Err(Elapsed) => return Err(self.crowded(target, limit)),
         };
         // Asked again: what was at rest may have been taken, or laid down, meanwhile.
-        if let Some((link, since)) = slot.take(reuse, clock::mono_now()) {
-            return Ok(Ready::new(target.clone(), (link, since), slot, began));
-        }
+        let held = match slot.take(reuse, clock::mono_now()) {
+            Ok(held) => held,
+            Err(slot) => self.open(target, slot, (reuse, timeouts, ends)).await?,
+        };
+        Ok(Ready::new(target.clone(), held, began))
+    }
+
+    /// A new connection, or room on one that somebody else has opened meanwhile.
+    async fn open(
+        &self,
+        target: &Target,
+        slot: Slot,
+        (reuse, timeouts, ends): (Reuse, &Timeouts, Deadline),
+    ) -> Result<Held, NeverSent> {
+        let turn = slot.gate().turn(target, ends).await?;
+        let slot = match turn.has_waited {
+            true => match slot.take(reuse, clock::mono_now()) {
+                Ok(held) => return Ok(held),
+                Err(slot) => slot,
+            },
+            false => slot,
+        };
         slot.make_room();
-        let link = dial::dial(target, timeouts, ends).await?;
-        let link = (link, clock::mono_now());
-        Ok(Ready::new(target.clone(), link, slot, began))
+        match dial::dial(target, self.tls.as_ref(), timeouts, ends).await {
+            Ok(Dialed::Alone(link)) => {
+                slot.gate().learnt(true);
+                Ok(Held::Alone {
+                    link,
+                    slot,
+                    rested_since: clock::mono_now(),
+                    is_reused: false,
+                })
+            }
+            Ok(Dialed::Shared(shared)) => {
+                slot.gate().learnt(false);
+                slot.add(&shared);
+                let leave = Leave::on(&shared, slot);
+                leave.map(Held::Shared).map_err(|_| no_stream(target))
+            }
+            Err(never_sent) => {
+                slot.gate().failed_with(&never_sent, ends);
+                Err(never_sent)
+            }
+        }
     }
 
     /// What is open now.
@@ -214,7 +280,11 @@ impl fmt::Debug for Pool {
     }
 }
 
-fn ready(target: &Target, slot: Slot, reuse: Reuse, now: MonoTime) -> Option<Ready> {
-    let rested = slot.take(reuse, now)?;
-    Some(Ready::new(target.clone(), rested, slot, now))
+fn no_stream(target: &Target) -> NeverSent {
+    NeverSent {
+        failure: Failure::Connect,
+        detail: format!(
+            "{target}: it took a connection and no request on it; check its HTTP/2 limits"
+        ),
+    }
 }

@@ -15,18 +15,23 @@ use http::uri::Authority;
 pub enum Scheme {
     /// HTTP over plain TCP.
     Http,
+    /// HTTP over TLS.
+    Https,
 }
 
 impl Scheme {
     fn default_port(self) -> u16 {
         match self {
             Scheme::Http => 80,
+            Scheme::Https => 443,
         }
     }
 
-    fn as_str(self) -> &'static str {
+    /// As it stands in a URL.
+    pub fn as_str(self) -> &'static str {
         match self {
             Scheme::Http => "http",
+            Scheme::Https => "https",
         }
     }
 }
@@ -46,7 +51,8 @@ enum Host {
 }
 
 impl Target {
-    /// Reads `http://host`, `http://host:port` or `http://[v6]:port`, with or without a last `/`.
+    /// Reads `http://host`, `http://host:port` or `http://[v6]:port`, with or without a last `/`;
+    /// `https` likewise.
     ///
     /// # Errors
     /// [`TargetError`], a sentence with the reason and what to write instead.
@@ -65,12 +71,12 @@ impl Target {
             .map_err(|_| refused("it is no URL; write http://HOST:PORT"))?;
         let scheme = match uri.scheme_str() {
             Some("http") => Scheme::Http,
-            Some("https") => {
+            Some("https") => Scheme::Https,
+            Some(_) => {
                 return Err(refused(
-                    "https is not yet supported; write http://HOST:PORT",
+                    "its scheme is neither http nor https; write http://HOST:PORT or https://HOST",
                 ));
             }
-            Some(_) => return Err(refused("its scheme is not http; write http://HOST:PORT")),
             None => return Err(refused("it has no scheme; write http://HOST:PORT")),
         };
         if uri.query().is_some() {
@@ -224,6 +230,9 @@ mod tests {
             ("HTTP://orders", "orders", "http://orders"),
             ("http://[::1]:9", "[::1]:9", "http://[::1]:9"),
             ("http://[::1]", "[::1]", "http://[::1]"),
+            ("https://orders", "orders", "https://orders"),
+            ("https://orders:443/", "orders", "https://orders"),
+            ("https://orders:80", "orders:80", "https://orders:80"),
         ] {
             let target = Target::parse(text).unwrap_or_else(|e| panic!("{e}"));
             assert_eq!(target.authority(), authority, "{text}");
@@ -238,8 +247,7 @@ mod tests {
             ("orders", "no scheme"),
             ("orders:8080", "no scheme"),
             ("/orders", "no scheme"),
-            ("https://orders", "not yet supported"),
-            ("ftp://orders", "scheme is not http"),
+            ("ftp://orders", "neither http nor https"),
             ("http://", "no URL"),
             ("http://orders/v1", "no path"),
             ("http://orders//", "no path"),

@@ -21,6 +21,7 @@ use steadfast_core::time::MonoTime;
 
 use super::connection::Link;
 use super::host::Slot;
+use super::stream::SharedBody;
 use crate::clock::{self, Timer};
 
 /// Why a body did not come whole. What its bytes so far said is not known to be the answer.
@@ -69,9 +70,8 @@ impl Error for BodyError {}
 /// reset does not.
 #[derive(Debug)]
 pub struct UpstreamBody {
-    incoming: Incoming,
-    /// Both gone once the body has ended, either way.
-    carried: Option<(Link, Slot)>,
+    /// Gone once the body has ended, either way.
+    source: Option<Source>,
     /// Bytes that are still to come, where a length was announced.
     left: Option<u64>,
     idle: Duration,
@@ -82,11 +82,56 @@ pub struct UpstreamBody {
     may_rest: bool,
 }
 
+/// Where a body comes from.
+enum Source {
+    /// A connection of its own.
+    Alone {
+        incoming: Incoming,
+        link: Link,
+        slot: Slot,
+    },
+    /// A stream of a connection that many share.
+    Shared(Box<SharedBody>),
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Alone { .. } => "Alone",
+            Source::Shared(_) => "Shared",
+        })
+    }
+}
+
+impl Source {
+    fn is_end_stream(&self) -> bool {
+        match self {
+            Source::Alone { incoming, .. } => incoming.is_end_stream(),
+            Source::Shared(body) => body.is_end_stream(),
+        }
+    }
+
+    /// The next frame, moving the connection as needed. Why a body did not come whole says nothing.
+    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, ()>>> {
+        match self {
+            Source::Alone { incoming, link, .. } => {
+                if let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) {
+                    return Poll::Ready(frame.map(|frame| frame.map_err(|_| ())));
+                }
+                link.drive(cx);
+                let frame = Pin::new(incoming).poll_frame(cx);
+                frame.map(|frame| frame.map(|frame| frame.map_err(|_| ())))
+            }
+            Source::Shared(body) => body.poll_frame(cx),
+        }
+    }
+}
+
 impl UpstreamBody {
     /// Splits `response`; its body is read from `link`.
     pub(super) fn of(
         mut response: Response<Incoming>,
-        carried: (Link, Slot),
+        (link, slot): (Link, Slot),
         idle: Duration,
         deadline: Deadline,
     ) -> Response<UpstreamBody> {
@@ -101,8 +146,11 @@ impl UpstreamBody {
         let may_rest = response.version() == Version::HTTP_11 && !ambiguous;
         response.map(|incoming| UpstreamBody {
             left: incoming.size_hint().exact(),
-            incoming,
-            carried: Some(carried),
+            source: Some(Source::Alone {
+                incoming,
+                link,
+                slot,
+            }),
             idle,
             deadline,
             waiting_since: None,
@@ -111,15 +159,39 @@ impl UpstreamBody {
         })
     }
 
+    /// Takes `response`, whose body comes over a stream.
+    pub(super) fn of_shared(
+        mut response: Response<SharedBody>,
+        idle: Duration,
+        deadline: Deadline,
+    ) -> Response<UpstreamBody> {
+        let headers = response.headers_mut();
+        say_length_once(headers);
+        let length = headers.get(CONTENT_LENGTH);
+        let length = length.and_then(|length| length.to_str().ok()?.parse().ok());
+        response.map(|body| {
+            let is_over = body.is_end_stream();
+            UpstreamBody {
+                left: if is_over { Some(0) } else { length },
+                source: (!is_over).then(|| Source::Shared(Box::new(body))),
+                idle,
+                deadline,
+                waiting_since: None,
+                timer: None,
+                may_rest: false,
+            }
+        })
+    }
+
     /// Gives the connection back, or closes it, where nothing is left to come.
     pub(super) fn settle_if_ended(&mut self, cx: &mut Context<'_>) {
-        if self.incoming.is_end_stream() {
+        if self.source.as_ref().is_some_and(Source::is_end_stream) {
             self.settle(cx);
         }
     }
 
     fn settle(&mut self, cx: &mut Context<'_>) {
-        let Some((mut link, slot)) = self.carried.take() else {
+        let Some(Source::Alone { mut link, slot, .. }) = self.source.take() else {
             return;
         };
         // hyper finds out here whether bytes are left, and whether it can carry another.
@@ -130,7 +202,12 @@ impl UpstreamBody {
     }
 
     fn end(&mut self, error: BodyError) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
-        self.carried = None;
+        if let (Some(Source::Shared(body)), Some(since)) = (&self.source, self.waiting_since)
+            && error != BodyError::Truncated
+        {
+            body.suspect(since);
+        }
+        self.source = None;
         self.may_rest = false;
         Poll::Ready(Some(Err(error)))
     }
@@ -140,20 +217,6 @@ impl UpstreamBody {
         if let (Some(left), Some(data)) = (&mut self.left, frame.data_ref()) {
             *left = left.saturating_sub(data.len() as u64);
         }
-    }
-
-    /// The next frame that hyper has, moving the connection as needed.
-    fn poll_incoming(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) {
-            return Poll::Ready(frame);
-        }
-        if let Some((link, _)) = &mut self.carried {
-            link.drive(cx);
-        }
-        Pin::new(&mut self.incoming).poll_frame(cx)
     }
 
     fn poll_limits(&mut self, cx: &mut Context<'_>) -> Poll<BodyError> {
@@ -198,13 +261,13 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        if this.carried.is_none() {
+        let Some(source) = &mut this.source else {
             return Poll::Ready(None);
-        }
+        };
         if this.deadline.is_spent(clock::mono_now()) {
             return this.end(BodyError::Deadline);
         }
-        match this.poll_incoming(cx) {
+        match source.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 this.took(&frame);
                 // A reader that sees the end announced asks for no more, so it is settled now.
@@ -228,12 +291,13 @@ impl Body for UpstreamBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.carried.is_none()
+        self.source.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
-        match self.carried {
-            Some(_) => self.incoming.size_hint(),
+        match &self.source {
+            Some(Source::Alone { incoming, .. }) => incoming.size_hint(),
+            Some(Source::Shared(_)) => self.left.map_or_else(SizeHint::new, SizeHint::with_exact),
             None => SizeHint::with_exact(0),
         }
     }

@@ -7,7 +7,7 @@ use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::Context;
+use std::task::{Context, Waker};
 use std::{fmt, io};
 
 use http::{Request, Response};
@@ -16,8 +16,9 @@ use hyper::client::conn::http1::{Builder, Connection, SendRequest};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
-use super::counted::{Counted, Evidence};
+use super::counted::Evidence;
 use super::request::Watched;
+use super::wire::Wire;
 
 /// Bytes of a response's head, and of its trailers, at most. Common servers send 8 to 32 KiB at
 /// most; more is no answer.
@@ -35,26 +36,39 @@ const MAX_BUFFER_BYTES: usize = 128 * 1024;
 pub(super) struct Link {
     sender: SendRequest<Watched>,
     /// Gone once it has ended.
-    connection: Option<Box<Connection<Counted, Watched>>>,
+    connection: Option<Box<Connection<Wire, Watched>>>,
     tcp: Arc<TcpStream>,
+    is_secured: bool,
     evidence: Evidence,
     address: SocketAddr,
 }
 
 impl Link {
     /// Speaks HTTP/1.1 on `tcp`. Writes nothing yet.
-    pub(super) async fn over(tcp: TcpStream, address: SocketAddr) -> Result<Link, hyper::Error> {
+    pub(super) async fn plain(tcp: TcpStream, address: SocketAddr) -> Result<Link, hyper::Error> {
         let (tcp, evidence) = (Arc::new(tcp), Evidence::default());
-        let counted = Counted::new(Arc::clone(&tcp), evidence.clone());
+        let wire = Wire::plain(Arc::clone(&tcp), evidence.clone());
+        Link::over(wire, tcp, evidence, address).await
+    }
+
+    /// Speaks HTTP/1.1 on `wire`, which leads to `tcp`. Writes nothing yet.
+    pub(super) async fn over(
+        wire: Wire,
+        tcp: Arc<TcpStream>,
+        evidence: Evidence,
+        address: SocketAddr,
+    ) -> Result<Link, hyper::Error> {
+        let is_secured = matches!(wire, Wire::Tls(_));
         let (sender, connection) = Builder::new()
             .max_header_size(MAX_RESPONSE_HEAD_BYTES)
             .max_buf_size(MAX_BUFFER_BYTES)
-            .handshake(counted)
+            .handshake(wire)
             .await?;
         Ok(Link {
             sender,
             connection: Some(Box::new(connection)),
             tcp,
+            is_secured,
             evidence,
             address,
         })
@@ -92,12 +106,24 @@ impl Link {
 
     /// Nothing stands in the receive buffer: neither the peer's end nor bytes that nobody asked
     /// for. Asks the socket itself, not the runtime, whose news of it may be older.
-    pub(super) fn is_quiet(&self) -> bool {
-        let mut byte = [MaybeUninit::uninit()];
-        let peeked = SockRef::from(&*self.tcp).peek(&mut byte);
-        let quiet = matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock);
-        quiet && self.connection.is_some() && !self.sender.is_closed()
+    ///
+    /// Under TLS a peer may speak of the connection alone (RFC 8446, 4.6), so that what came is
+    /// read first.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        if self.is_secured && !nothing_came(&self.tcp) {
+            self.evidence.seen().asks_socket = true;
+            self.drive(&mut Context::from_waker(Waker::noop()));
+            self.evidence.seen().asks_socket = false;
+        }
+        self.connection.is_some() && !self.sender.is_closed() && nothing_came(&self.tcp)
     }
+}
+
+/// The socket has neither bytes to read nor its end.
+pub(super) fn nothing_came(tcp: &TcpStream) -> bool {
+    let mut byte = [MaybeUninit::uninit()];
+    let peeked = SockRef::from(tcp).peek(&mut byte);
+    matches!(peeked, Err(error) if error.kind() == io::ErrorKind::WouldBlock)
 }
 
 impl fmt::Debug for Link {

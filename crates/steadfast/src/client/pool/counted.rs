@@ -1,14 +1,15 @@
 //! The socket as hyper sees it, with the evidence of one request kept beside it.
 //!
-//! *Written* means that a write returned more than zero, counted from [`Evidence::begin`] on. With
-//! TLS the count stands outside of it: a handshake is not a request.
+//! *Written* means that a write to the socket returned more than zero, counted from
+//! [`Evidence::begin`] on, so that a handshake is no part of it. With TLS the count stands outside
+//! of it, between TLS and the socket: what TLS has taken is not written yet.
 //!
 //! A write that fails after the first byte is not reported to hyper, which would give up at once:
 //! the answer that made the peer stop reading (an early 413) may already stand in the receive
 //! buffer. The failure is kept, writing stays pending, and reading finds either that answer or the
 //! end.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::net::Shutdown;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use std::task::{Context, Poll, ready};
 
 use hyper::rt::{Read, ReadBufCursor, Write};
 use socket2::SockRef;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
 use super::request::CallerLeft;
@@ -39,6 +41,19 @@ pub(super) struct Seen {
     pub(super) caller_left: Option<CallerLeft>,
     /// Informational responses so far.
     pub(super) informational: u32,
+    /// TLS ended because a side is not who it should be: what was said of it.
+    pub(super) identity: Option<String>,
+    /// The answer's last frame came (HTTP/2).
+    pub(super) answer_ended: bool,
+    /// The next read asks the socket itself, not the runtime, whose news of it may be older.
+    pub(super) asks_socket: bool,
+}
+
+impl Seen {
+    /// Everything that hyper gave was written.
+    pub(super) fn flushed(&mut self) {
+        self.written_whole = self.body_ended && self.bytes_written > 0;
+    }
 }
 
 /// [`Seen`], shared by the socket, the request's body and whoever judges the end.
@@ -66,12 +81,22 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    pub(super) fn new(tcp: Arc<TcpStream>, evidence: Evidence) -> Counted {
+    /// For hyper to read from.
+    pub(super) fn plain(tcp: Arc<TcpStream>, evidence: Evidence) -> Counted {
         let read = vec![0; READ_BYTES].into_boxed_slice();
         Counted {
             tcp,
             evidence,
             read,
+        }
+    }
+
+    /// For TLS to read from, which has a buffer of its own.
+    pub(super) fn under_tls(tcp: Arc<TcpStream>, evidence: Evidence) -> Counted {
+        Counted {
+            tcp,
+            evidence,
+            read: Box::default(),
         }
     }
 
@@ -103,6 +128,63 @@ impl Counted {
                 }
             }
         }
+    }
+}
+
+impl AsyncRead for Counted {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let this = self.get_mut();
+        if this.evidence.seen().asks_socket {
+            let read = (&*SockRef::from(&*this.tcp)).read(into.initialize_unfilled());
+            match read {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                ended => return Poll::Ready(ended.map(|read| into.advance(read))),
+            }
+        }
+        loop {
+            ready!(this.tcp.poll_read_ready(cx))?;
+            match this.tcp.try_read(into.initialize_unfilled()) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                ended => return Poll::Ready(ended.map(|read| into.advance(read))),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Counted {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_counted(cx, |tcp| tcp.try_write(bytes))
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.poll_counted(cx, |tcp| tcp.try_write_vectored(bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.evidence.seen().write_failed {
+            Some(_) => Poll::Pending,
+            None => Poll::Ready(Ok(())),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(SockRef::from(&*self.tcp).shutdown(Shutdown::Write))
     }
 }
 
@@ -155,7 +237,7 @@ impl Write for Counted {
         if seen.write_failed.is_some() {
             return Poll::Pending;
         }
-        seen.written_whole = seen.body_ended && seen.bytes_written > 0;
+        seen.flushed();
         Poll::Ready(Ok(()))
     }
 

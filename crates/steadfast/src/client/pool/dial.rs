@@ -1,58 +1,62 @@
-//! From a target to a connected socket: ask for its addresses, then try them in turn.
+//! From a target to a connection: ask for its addresses, let them race, then speak.
 //!
 //! Nothing is written here, so every failure is a proof that nothing was sent.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::timeouts::Timeouts;
-use tokio::net::{TcpStream, lookup_host};
+use tokio::net::lookup_host;
 
 use super::NeverSent;
 use super::connection::Link;
-use crate::client::Target;
+use super::race::race;
+use super::secure::Secure;
+use super::shared::Shared;
+use crate::client::{Scheme, Target, UpstreamTls};
 use crate::clock::{self, Elapsed};
 
 /// Addresses tried per connection at most: more than any service has of one name, and still an end.
 const MAX_ADDRESSES: usize = 16;
 
+/// A new connection: one that carries a request at a time, or one that many share.
+pub(super) enum Dialed {
+    Alone(Link),
+    Shared(Arc<Shared>),
+}
+
 /// A connection to the first address that takes one, before `ends`.
 pub(super) async fn dial(
     target: &Target,
+    tls: Option<&UpstreamTls>,
     timeouts: &Timeouts,
     ends: Deadline,
-) -> Result<Link, NeverSent> {
-    let mut last = None;
-    for address in addresses(target, timeouts, ends).await? {
-        let limit = share(timeouts.connect, ends);
-        if limit.is_zero() {
-            break;
-        }
-        match clock::within(limit, connect(address)).await {
-            Ok(Ok(link)) => return Ok(link),
-            Ok(Err(why)) => last = Some(why),
-            Err(Elapsed) => {
-                last = Some(format!("no connection to {address} within {limit:?}"));
-            }
-        }
-    }
-    let why = last.unwrap_or_else(|| "no time was left to connect".to_owned());
-    let next = "check that the service runs and that the target's port is its own";
-    Err(NeverSent {
+) -> Result<Dialed, NeverSent> {
+    let secure = match target.scheme() {
+        Scheme::Http => None,
+        Scheme::Https => Some(Secure::to(target, tls)?),
+    };
+    let addresses = addresses(target, timeouts, ends).await?;
+    let refused = |why: String| NeverSent {
         failure: Failure::Connect,
-        detail: format!("{target}: {why}; {next}"),
-    })
-}
-
-async fn connect(address: SocketAddr) -> Result<Link, String> {
-    let told = |error: std::io::Error| format!("{address} took no connection ({error})");
-    let tcp = TcpStream::connect(address).await.map_err(told)?;
-    // A request is written in one piece, so waiting to fill a segment only delays it.
-    tcp.set_nodelay(true).map_err(told)?;
-    let refused = |error: hyper::Error| format!("{address} could not be used ({error})");
-    Link::over(tcp, address).await.map_err(refused)
+        detail: format!(
+            "{target}: {why}; check that the service runs and that the target's port is its own"
+        ),
+    };
+    let (tcp, address) = race(addresses, timeouts.connect, ends)
+        .await
+        .map_err(refused)?;
+    if let Some(secure) = secure {
+        return secure
+            .shake_hands(tcp, address, share(timeouts.tls, ends))
+            .await;
+    }
+    let linked = Link::plain(tcp, address).await;
+    let linked = linked.map(Dialed::Alone);
+    linked.map_err(|error| refused(format!("{address} could not be used ({error})")))
 }
 
 async fn addresses(

@@ -11,8 +11,10 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http::header::{
-    CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TE,
+    TRANSFER_ENCODING, UPGRADE,
 };
+use http::uri::{Authority, PathAndQuery};
 use http::{Method, Request, Uri, Version};
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -92,6 +94,52 @@ pub(super) fn prepare(
     let counted = evidence.clone();
     hyper::ext::on_informational(&mut request, move |_| counted.seen().informational += 1);
     Ok(request)
+}
+
+/// The request as HTTP/2 has it (RFC 9113, 8.2.2 and 8.3.1): the host in its URI, no field that is
+/// of one connection, no framing but the announced length.
+pub(super) fn prepare_shared(
+    request: Request<RequestBody>,
+    target: &Target,
+    evidence: &Evidence,
+) -> Result<Request<Watched>, Unsendable> {
+    let (mut head, body) = request.into_parts();
+    if head.method == Method::CONNECT {
+        return Err(Unsendable::Connect);
+    }
+    head.version = Version::HTTP_2;
+    let host = head.headers.remove(HOST);
+    let host = host.and_then(|host| Authority::try_from(host.as_bytes()).ok());
+    let own = || Authority::try_from(target.authority()).ok();
+    let mut parts = head.uri.into_parts();
+    parts.scheme = Some(http::uri::Scheme::HTTPS);
+    parts.authority = host.or_else(own);
+    parts.path_and_query = parts
+        .path_and_query
+        .or(Some(PathAndQuery::from_static("/")));
+    head.uri = Uri::from_parts(parts).unwrap_or_default();
+    let left = frame(&mut head.headers, &head.method, &body)?;
+    remove_connection_fields(&mut head.headers);
+    let watched = Watched::new(body, left, evidence.clone());
+    Ok(Request::from_parts(head, watched))
+}
+
+fn remove_connection_fields(headers: &mut HeaderMap) {
+    let listed = headers.get_all(CONNECTION).iter();
+    let listed = listed.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let listed = listed.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok());
+    let listed: Vec<HeaderName> = listed.collect();
+    for name in listed {
+        headers.remove(name);
+    }
+    for name in [CONNECTION, TRANSFER_ENCODING, UPGRADE, EXPECT] {
+        headers.remove(name);
+    }
+    headers.remove("keep-alive");
+    headers.remove("proxy-connection");
+    if headers.get(TE).is_some_and(|te| te != "trailers") {
+        headers.remove(TE);
+    }
 }
 
 /// Sets the framing; the announced length, `None` for chunked.

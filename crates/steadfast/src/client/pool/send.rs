@@ -3,12 +3,11 @@
 //! Decides which limit ends the waiting, and what the end proves. The evidence is read only when
 //! the connection has been dropped, so "not written" is never said while bytes may still go out.
 
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
 
-use http::header::TRANSFER_ENCODING;
-use http::{Request, Response, StatusCode};
-use hyper::body::Incoming;
+use http::{Request, Response};
 use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::time::MonoTime;
@@ -16,16 +15,15 @@ use steadfast_core::timeouts::Timeouts;
 
 use super::body::UpstreamBody;
 use super::connection::Link;
-use super::counted::{Evidence, Seen};
+use super::counted::Evidence;
 use super::host::Slot;
+use super::judgement::{Short, ended_before, judge, unsent};
 use super::limits::{Limit, Limits};
 use super::request::{self, RequestBody};
+use super::shared::Leave;
+use super::stream::{Ended, Exchange};
+use super::waiting::{Stop, Wait};
 use crate::client::Target;
-use crate::clock::{self, Timer};
-
-/// Informational (1xx) responses before an answer, at most. A 100 and a few 103 are usual; a peer
-/// that sends more is not about to answer.
-pub const MAX_INFORMATIONAL: u32 = 64;
 
 /// A connection in hand, nothing written. Dropped unused, it goes back to the pool.
 #[derive(Debug)]
@@ -36,11 +34,18 @@ pub struct Ready {
     began: MonoTime,
 }
 
+/// What may carry one request, and the right to it.
 #[derive(Debug)]
-struct Held {
-    link: Link,
-    slot: Slot,
-    rested_since: MonoTime,
+pub(super) enum Held {
+    /// A connection that carries a request at a time.
+    Alone {
+        link: Link,
+        slot: Slot,
+        rested_since: MonoTime,
+        is_reused: bool,
+    },
+    /// Leave for a stream of a connection that many share.
+    Shared(Leave),
 }
 
 /// How one sending ended.
@@ -75,21 +80,22 @@ pub enum SendEnd {
 }
 
 impl Ready {
-    pub(super) fn new(
-        target: Target,
-        (link, rested_since): (Link, MonoTime),
-        slot: Slot,
-        began: MonoTime,
-    ) -> Ready {
-        let held = Held {
-            link,
-            slot,
-            rested_since,
-        };
+    pub(super) fn new(target: Target, held: Held, began: MonoTime) -> Ready {
         Ready {
             target,
             held: Some(held),
             began,
+        }
+    }
+
+    /// The connection has carried a request before. Its peer may be closing it just now, so a
+    /// [`Failure::NotWritten`] on it says nothing of the peer's health: nothing was written, and a
+    /// new connection may do.
+    pub fn is_reused(&self) -> bool {
+        match &self.held {
+            Some(Held::Alone { is_reused, .. }) => *is_reused,
+            Some(Held::Shared(leave)) => leave.is_reused(),
+            None => false,
         }
     }
 
@@ -112,36 +118,74 @@ impl Ready {
         deadline: Deadline,
     ) -> SendEnd {
         let held = self.held.take().expect("only sending takes it");
-        let Held { mut link, slot, .. } = held;
+        let asked = Asked {
+            target: &self.target,
+            limits: Limits::new(self.began, timeouts, deadline),
+            idle: timeouts.idle,
+            deadline,
+        };
+        match held {
+            Held::Alone {
+                link,
+                slot,
+                rested_since,
+                is_reused,
+            } => {
+                let carried = (link, slot, rested_since);
+                asked.send_alone(request, carried, is_reused).await
+            }
+            Held::Shared(leave) => asked.send_shared(request, leave).await,
+        }
+    }
+}
+
+/// What one sending is held to.
+struct Asked<'a> {
+    target: &'a Target,
+    limits: Limits,
+    idle: Duration,
+    deadline: Deadline,
+}
+
+impl Asked<'_> {
+    async fn send_alone(
+        self,
+        request: Request<RequestBody>,
+        (mut link, slot, rested_since): (Link, Slot, MonoTime),
+        is_reused: bool,
+    ) -> SendEnd {
         // Asked again: whoever decides between the taking and the sending may wait for a store.
         if !link.is_quiet() {
-            return SendEnd::Failed {
-                failure: Failure::NotWritten,
-                detail: "the connection ended before the request (0 bytes written)".to_owned(),
-            };
+            return ended_before(&link.evidence().seen(), is_reused);
         }
         let evidence = link.evidence().clone();
         evidence.begin();
-        let request = match request::prepare(request, &self.target, &evidence) {
+        let request = match request::prepare(request, self.target, &evidence) {
             Ok(request) => request,
             Err(unsendable) => {
-                slot.lay_down(link, held.rested_since);
-                return SendEnd::CallerLeft {
-                    failure: Failure::NotWritten,
-                    detail: format!("the request was not sent: {unsendable}"),
-                };
+                slot.lay_down(link, rested_since);
+                return unsent(unsendable);
             }
         };
-        let limits = Limits::new(self.began, timeouts, deadline);
         let stop = {
             let mut answer = pin!(link.offer(request));
-            let mut wait = Wait::new(limits, &evidence);
-            std::future::poll_fn(|cx| wait.poll(&mut link, answer.as_mut(), cx)).await
+            let mut wait = Wait::new(self.limits, &evidence);
+            std::future::poll_fn(|cx| {
+                wait.poll(cx, |cx| {
+                    link.drive(cx);
+                    let ended = |error: hyper::Error| Ended {
+                        why: error.to_string(),
+                        promised: None,
+                    };
+                    answer.as_mut().poll(cx).map_err(ended)
+                })
+            })
+            .await
         };
         match stop {
             Stop::Answer(head) => {
                 let request_written = evidence.seen().written_whole;
-                let mut response = UpstreamBody::of(head, (link, slot), timeouts.idle, deadline);
+                let mut response = UpstreamBody::of(head, (link, slot), self.idle, self.deadline);
                 std::future::poll_fn(|cx| {
                     response.body_mut().settle_if_ended(cx);
                     Poll::Ready(())
@@ -154,7 +198,41 @@ impl Ready {
             }
             Stop::Short(short) => {
                 drop(link);
-                judge(short, &evidence.seen())
+                judge(short, &evidence.seen(), true, is_reused)
+            }
+        }
+    }
+
+    async fn send_shared(self, request: Request<RequestBody>, leave: Leave) -> SendEnd {
+        let evidence = Evidence::default();
+        let request = match request::prepare_shared(request, self.target, &evidence) {
+            Ok(request) => request,
+            Err(unsendable) => return unsent(unsendable),
+        };
+        let mut wait = Wait::new(self.limits, &evidence);
+        if let Some(late) = wait.too_late() {
+            return judge(late, &evidence.seen(), true, true);
+        }
+        let Some(mut exchange) = Exchange::begin(leave, request, &evidence) else {
+            return ended_before(&evidence.seen(), true);
+        };
+        let stop = std::future::poll_fn(|cx| wait.poll(cx, |cx| exchange.poll_head(cx))).await;
+        match stop {
+            Stop::Answer(head) => {
+                let request_written = evidence.seen().written_whole;
+                SendEnd::Head {
+                    response: UpstreamBody::of_shared(
+                        exchange.answered(head),
+                        self.idle,
+                        self.deadline,
+                    ),
+                    request_written,
+                }
+            }
+            Stop::Short(short) => {
+                let is_late = matches!(short, Short::Limit(Limit::Response | Limit::Whole));
+                let is_final = exchange.give_up(is_late);
+                judge(short, &evidence.seen(), is_final, true)
             }
         }
     }
@@ -162,127 +240,14 @@ impl Ready {
 
 impl Drop for Ready {
     fn drop(&mut self) {
-        if let Some(held) = self.held.take() {
-            held.slot.lay_down(held.link, held.rested_since);
-        }
-    }
-}
-
-/// Why the waiting stopped.
-enum Stop {
-    Answer(Response<Incoming>),
-    Short(Short),
-}
-
-/// Why it stopped without an answer.
-enum Short {
-    /// hyper gave up; its words are for people only.
-    Ended(hyper::Error),
-    /// The answer was no final one.
-    NoAnswer(&'static str),
-    CallerLeft,
-    Limit(Limit),
-}
-
-/// Why an answer cannot be taken as one, if so.
-fn unusable(head: &Response<Incoming>) -> Option<&'static str> {
-    if head.status() == StatusCode::SWITCHING_PROTOCOLS {
-        return Some("it switched protocols without being asked; turn that off there");
-    }
-    // Another coding would be passed on without its name, since the field is for one hop only.
-    let mut codings = head.headers().get_all(TRANSFER_ENCODING).iter();
-    let plain = match (codings.next(), codings.next()) {
-        (None, _) => true,
-        (Some(one), None) => one.as_bytes().trim_ascii().eq_ignore_ascii_case(b"chunked"),
-        (Some(_), Some(_)) => false,
-    };
-    (!plain).then_some("it used a transfer coding that nobody asked for; turn that off there")
-}
-
-/// The one door from what hyper and the socket said to what it proves.
-fn judge(short: Short, seen: &Seen) -> SendEnd {
-    let written = seen.bytes_written;
-    let detail = match (&short, &seen.caller_left) {
-        (Short::CallerLeft, Some(left)) => left.to_string(),
-        (Short::CallerLeft, None) => "the request's body did not come whole".to_owned(),
-        (Short::Ended(error), _) => format!("the connection ended without an answer: {error}"),
-        (Short::NoAnswer(why), _) => (*why).to_owned(),
-        (Short::Limit(limit), _) => format!("{} ended first", limit.as_str()),
-    };
-    let detail = format!("{detail} ({written} bytes written)");
-    let failure = match short {
-        _ if written == 0 => Failure::NotWritten,
-        _ if seen.write_failed.is_some() => Failure::Write,
-        Short::CallerLeft | Short::Limit(Limit::Write) => Failure::Write,
-        Short::Limit(Limit::Response | Limit::Whole) => Failure::ReadTimeout,
-        Short::Ended(_) | Short::NoAnswer(_) => Failure::Reset,
-    };
-    match short {
-        Short::CallerLeft => SendEnd::CallerLeft { failure, detail },
-        _ => SendEnd::Failed { failure, detail },
-    }
-}
-
-struct Wait<'a> {
-    limits: Limits,
-    timer: Timer,
-    evidence: &'a Evidence,
-    offered: bool,
-}
-
-impl<'a> Wait<'a> {
-    fn new(limits: Limits, evidence: &'a Evidence) -> Wait<'a> {
-        Wait {
-            timer: Timer::at(limits.next().0),
-            limits,
-            evidence,
-            offered: false,
-        }
-    }
-
-    fn poll<F>(&mut self, link: &mut Link, answer: Pin<&mut F>, cx: &mut Context<'_>) -> Poll<Stop>
-    where
-        F: Future<Output = Result<Response<Incoming>, hyper::Error>>,
-    {
-        // Not begun once it is too late: a deadline that is spent keeps the first byte back.
-        if !std::mem::replace(&mut self.offered, true) && self.limits.next().0 <= clock::mono_now()
+        if let Some(Held::Alone {
+            link,
+            slot,
+            rested_since,
+            ..
+        }) = self.held.take()
         {
-            return Poll::Ready(Stop::Short(Short::Limit(self.limits.next().1)));
+            slot.lay_down(link, rested_since);
         }
-        link.drive(cx);
-        match answer.poll(cx) {
-            Poll::Ready(Ok(head)) => {
-                return Poll::Ready(match unusable(&head) {
-                    Some(why) => Stop::Short(Short::NoAnswer(why)),
-                    None => Stop::Answer(head),
-                });
-            }
-            Poll::Ready(Err(error)) => return Poll::Ready(Stop::Short(Short::Ended(error))),
-            Poll::Pending => {}
-        }
-        if let Some(short) = self.seen_enough() {
-            return Poll::Ready(Stop::Short(short));
-        }
-        let (rings, limit) = self.limits.next();
-        self.timer.set(rings);
-        match self.timer.poll_rung(cx) {
-            Poll::Ready(()) => Poll::Ready(Stop::Short(Short::Limit(limit))),
-            Poll::Pending => Poll::Pending,
-        }
-    }
-
-    /// Takes note of the written request; what ends the waiting although hyper goes on.
-    fn seen_enough(&mut self) -> Option<Short> {
-        let seen = self.evidence.seen();
-        if seen.written_whole {
-            self.limits.now_written();
-        }
-        if seen.caller_left.is_some() {
-            return Some(Short::CallerLeft);
-        }
-        let flooded = seen.informational > MAX_INFORMATIONAL;
-        flooded.then_some(Short::NoAnswer(
-            "it sent informational responses without end",
-        ))
     }
 }

@@ -2,10 +2,17 @@
 
 mod answers;
 mod bodies;
+mod certificates;
 mod connecting;
 mod evidence;
+mod frames;
+mod http2;
+mod http2_bodies;
 mod leaving;
 mod reuse;
+mod secured;
+mod sharing;
+mod tls;
 mod upstream;
 
 use std::time::Duration;
@@ -36,6 +43,7 @@ fn patient() -> Timeouts {
     Timeouts {
         resolve: long,
         connect: long,
+        tls: long,
         write: long,
         response: long,
         idle: long,
@@ -46,12 +54,16 @@ fn patient() -> Timeouts {
 }
 
 fn pool() -> Pool {
-    // Nothing goes out of date during a test that does not ask for it.
-    Pool::new(PoolSettings {
+    Pool::new(long_lived())
+}
+
+/// Nothing goes out of date during a test that does not ask for it.
+fn long_lived() -> PoolSettings {
+    PoolSettings {
         idle: Duration::from_secs(60),
         reuse_unsafe_within: Duration::from_secs(60),
         ..PoolSettings::default()
-    })
+    }
 }
 
 async fn acquire(pool: &Pool, target: &Target) -> Ready {
