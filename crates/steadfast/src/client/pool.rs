@@ -85,6 +85,8 @@ pub enum Reuse {
     Safe,
     /// It may not.
     Unsafe,
+    /// A new connection, or room on one that others are using: one at rest has just failed.
+    Fresh,
 }
 
 /// No connection: the request was never sent.

@@ -93,15 +93,10 @@ fn read(stream: &mut TcpStream) -> Option<String> {
         let text = String::from_utf8_lossy(&bytes).into_owned();
         if let Some((head, body)) = text.split_once("\r\n\r\n") {
             let lines = head.lines().map(str::to_ascii_lowercase);
-            let length = lines.filter_map(|line| {
-                Some(
-                    line.strip_prefix("content-length:")?
-                        .trim()
-                        .parse()
-                        .unwrap_or(0),
-                )
-            });
-            if body.len() >= length.last().unwrap_or(0usize) {
+            let length = lines
+                .filter_map(|line| line.strip_prefix("content-length:")?.trim().parse().ok())
+                .next_back();
+            if body.len() >= length.unwrap_or(0) {
                 return Some(text);
             }
         }

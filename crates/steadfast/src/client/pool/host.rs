@@ -156,6 +156,8 @@ impl Slot {
         let limit = match reuse {
             Reuse::Safe => settings.idle,
             Reuse::Unsafe => settings.idle.min(settings.reuse_unsafe_within),
+            // One that others are using just now has not been closed by its peer.
+            Reuse::Fresh => Duration::ZERO,
         };
         let slot = match self.share(limit, now) {
             Ok(leave) => return Ok(Held::Shared(leave)),
