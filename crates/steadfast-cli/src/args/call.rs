@@ -44,6 +44,11 @@ pub struct CallArgs {
     /// Send an Idempotency-Key, a new one (auto) or this; says that the endpoint honours keys
     #[arg(long, value_name = "auto|KEY")]
     pub key: Option<String>,
+    /// Trust the certificates in this file, too (PEM)
+    ///
+    /// The system's are trusted anyway. Nothing switches the verification off.
+    #[arg(long, value_name = "FILE")]
+    pub cacert: Option<PathBuf>,
     /// The whole operation [default: 30s]
     #[arg(long, value_name = "LENGTH", value_parser = length)]
     pub deadline: Option<Duration>,

@@ -11,7 +11,6 @@ mod story;
 
 use std::io::{self, Write};
 
-use steadfast::client::pool::{Pool, PoolSettings};
 use steadfast::client::{Attempts, Rules, SharedUpstream};
 use steadfast::clock;
 use steadfast_core::breaker::BreakerPolicy;
@@ -63,12 +62,16 @@ pub fn run(args: &CallArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Res
 
 /// Attempts until one of them is the last.
 async fn go(asking: &Asking, story: &mut Story<'_>, output: &mut Output<'_>) -> io::Result<Ended> {
-    let pool = Pool::new(PoolSettings::default());
+    let pool = asking.pool.clone();
     let upstream = SharedUpstream::new(BudgetPolicy::default(), BreakerPolicy::default());
     let deadline = Deadline::after(clock::mono_now(), asking.deadline);
     let rules: Rules = asking.rules.clone();
     let mut attempts = Attempts::new(rules, asking.asked.clone(), deadline, upstream);
-    let sender = Sender { pool, asking };
+    let mut sender = Sender {
+        pool,
+        asking,
+        after_reused: false,
+    };
     let mut before: Option<(Attempted, Signs)> = None;
     loop {
         let ended = match attempts.admit() {

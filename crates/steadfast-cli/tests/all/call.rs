@@ -230,6 +230,21 @@ fn the_verbose_story_shows_no_credential() {
     assert!(ran.err.contains("> x-sent: shown-too"), "{ran:?}");
 }
 
+// rule: call-refuses-an-identity-once
+#[test]
+fn over_tls_an_identity_that_nobody_vouches_for_is_refused_once_and_nothing_is_sent() {
+    let folder = Folder::new();
+    let port = crate::upstream_tls::service(&folder).port();
+    let url = format!("https://localhost:{port}/");
+    let ran = folder.run(&["call", "GET", &url, "--base", "1ms"]);
+    assert_eq!((ran.code, ran.out.as_str()), (6, ""), "{ran:?}");
+    assert!(ran.err.contains("attempt 1 of 3: no answer"), "{ran:?}");
+    assert!(!ran.err.contains("attempt 2"), "{ran:?}");
+    assert!(ran.err.contains("identity: "), "{ran:?}");
+    let ran = folder.run(&["call", "GET", &url, "--cacert", "ca.pem"]);
+    assert_eq!((ran.code, ran.out.as_str()), (0, "ok"), "{ran:?}");
+}
+
 // rule: interrupted-after-the-first-byte-is-unknown
 #[test]
 fn interrupted_with_a_write_under_way_it_is_unknown_and_the_key_is_told() {
@@ -264,7 +279,7 @@ fn what_cannot_be_sent_is_refused_and_nothing_is_sent() {
     let url = service.url("/");
     for (words, says) in [
         (&["GET", "nowhere"][..], "no whole URL"),
-        (&["GET", "ftp://a/"], "its scheme is not http"),
+        (&["GET", "ftp://a/"], "its scheme is neither http nor https"),
         (
             &["POST", &url, "-d", "@missing"],
             "--data: missing cannot be opened",

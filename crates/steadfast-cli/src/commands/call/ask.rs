@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use http::{Method, Uri};
-use steadfast::client::{Asked, Rules, Target};
+use steadfast::client::pool::{Pool, PoolSettings};
+use steadfast::client::{Asked, Rules, Scheme, Target, TlsFiles, UpstreamTls};
 use steadfast_core::backoff::{Backoff, Curve};
 use steadfast_core::key::{Key, KeyRules};
 use steadfast_core::policy::Statuses;
@@ -36,6 +37,7 @@ pub struct Asking {
     pub deadline: Duration,
     pub rules: Rules,
     pub asked: Asked,
+    pub pool: Pool,
 }
 
 impl Asking {
@@ -43,6 +45,17 @@ impl Asking {
     pub fn read(args: &CallArgs) -> Result<Asking, String> {
         let (target, uri) = place(&args.url)?;
         let rules = rules(args)?;
+        let pool = match target.scheme() {
+            Scheme::Https => {
+                let tls = UpstreamTls::new(&TlsFiles {
+                    ca: args.cacert.clone(),
+                    ..TlsFiles::default()
+                });
+                let tls = tls.map_err(|error| error.to_string())?;
+                Pool::with_tls(PoolSettings::default(), tls)
+            }
+            _ => Pool::new(PoolSettings::default()),
+        };
         let mut headers = HeaderMap::new();
         for (name, value) in &args.headers {
             headers.append(name, value.clone());
@@ -81,6 +94,7 @@ impl Asking {
             deadline: args.deadline.unwrap_or(Duration::from_secs(30)),
             rules,
             asked,
+            pool,
         })
     }
 

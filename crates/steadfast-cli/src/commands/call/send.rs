@@ -37,13 +37,15 @@ pub struct Attempted {
 pub struct Sender<'a> {
     pub pool: Pool,
     pub asking: &'a Asking,
+    /// The attempt before failed on a connection that had been used before.
+    pub after_reused: bool,
 }
 
 impl Sender<'_> {
     /// One attempt under `leave`; refused where the budget does not pay for it. Fails only where
     /// the answer cannot be written or the story cannot be told.
     pub async fn attempt(
-        &self,
+        &mut self,
         attempts: &mut Attempts,
         mut leave: Leave,
         story: &mut Story<'_>,
@@ -62,13 +64,17 @@ impl Sender<'_> {
         let (limits, deadline) = (self.asking.rules.timeouts, attempts.deadline());
         let request = self.request(attempts.number(), deadline);
         story.sends(request.headers())?;
+        let reused = ready.is_reused();
+        self.after_reused = false;
         let (response, request_written) = match ready.send(request, &limits, deadline).await {
             SendEnd::Head {
                 response,
                 request_written,
             } => (response, request_written),
             SendEnd::Failed { failure, detail } | SendEnd::CallerLeft { failure, detail } => {
-                return Ok(Ok(failed(leave, failure, detail, false)));
+                self.after_reused = reused;
+                let stale = reused && failure == Failure::NotWritten;
+                return Ok(Ok(failed(leave, failure, detail, stale)));
             }
         };
         story.head(response.status(), response.headers())?;
@@ -102,6 +108,7 @@ impl Sender<'_> {
     /// told from one that carried it.
     async fn connection(&self, attempts: &Attempts) -> Result<Ready, NeverSent> {
         let reuse = match self.asking.method.is_idempotent() {
+            _ if self.after_reused => Reuse::Fresh,
             true => Reuse::Safe,
             false => Reuse::Unsafe,
         };
