@@ -27,6 +27,7 @@ use crate::policy::OnUnknown;
 use crate::time::WallTime;
 
 mod admit;
+mod again;
 mod lease;
 mod operator;
 mod settle;
@@ -34,6 +35,7 @@ mod settle;
 pub use admit::{
     Admission, Joining, Request, Sameness, Start, admit, dispatch, join, may_be_learnt, reserve,
 };
+pub use again::again;
 pub use lease::{Change, may_start, read_back, recover, renew, withdraw};
 pub use operator::{NotSettleable, release, resolve};
 pub use settle::{Ended, Settle, settle};

@@ -127,6 +127,21 @@ pub struct Decision {
     pub reason: Reason,
 }
 
+impl Decision {
+    /// The end, for `reason`, of an operation that was to go again and does not.
+    pub fn stopped(self, reason: Reason) -> Decision {
+        let next = match self.effect {
+            Effect::Unknown => Next::Unknown,
+            Effect::None | Effect::Applied => Next::GiveUp,
+        };
+        Decision {
+            next,
+            reason,
+            ..self
+        }
+    }
+}
+
 /// What to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {

@@ -100,7 +100,8 @@ pub fn may_start(since_renewed: Duration, lease: Duration) -> bool {
 pub fn withdraw(row: &Record, token: Owner, now: WallTime) -> Option<Change> {
     let open = row.is_held()
         || (row.standing.state == State::Unknown && row.standing.reason == "lease-over");
-    let known = row.before.is_some() || is_first(row, token);
+    // Of several attempts under one hold the first may have been executed.
+    let known = row.before.is_some() || (is_first(row, token) && row.standing.attempts <= 1);
     (row.standing.owner == token && open && known)
         .then(|| put_back(row, "withdrawn", &token.to_string(), now))
 }

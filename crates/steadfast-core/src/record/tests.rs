@@ -12,6 +12,7 @@ use crate::fingerprint::{FingerprintOptions, FingerprintSecret, RequestView};
 use crate::policy::Statuses;
 
 mod admission;
+mod another;
 mod bookkeeping;
 mod joining;
 mod leases;
@@ -206,17 +207,32 @@ impl Bench {
         true
     }
 
-    fn end(&mut self, mine: Hold, end: AttemptEnd) -> Settle {
+    fn ending(&self, mine: Hold, end: AttemptEnd) -> Ended {
         let answer = match &end {
             AttemptEnd::Answered(answered) => Answer::Stored(kept(answered.status.as_u16())),
             AttemptEnd::Failed(_) => Answer::None,
         };
-        let ended = Ended {
+        Ended {
             verdict: verdict(&end, &Statuses::default(), self.earlier[&mine.fence]),
             answer,
             reason: end.slug(),
             nothing_sent: end.never_sent(),
-        };
+        }
+    }
+
+    /// Another attempt under the same hold, after one that ended so.
+    fn again(&mut self, mine: Hold, end: AttemptEnd) -> Option<Hold> {
+        let ended = self.ending(mine, end);
+        let next = again(self.row(), mine, &ended, self.now)?;
+        let (next, guard) = (self.drawn(next), self.row().guard());
+        self.put(next, guard);
+        let hold = self.row().hold();
+        self.earlier.insert(hold.fence, self.row().earlier());
+        Some(hold)
+    }
+
+    fn end(&mut self, mine: Hold, end: AttemptEnd) -> Settle {
+        let ended = self.ending(mine, end);
         let settled = settle(self.row(), mine, &ended, self.now);
         if let Settle::Put(next, guard) = settled.clone() {
             self.put(*next, guard);

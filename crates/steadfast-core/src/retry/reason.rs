@@ -58,11 +58,13 @@ pub enum Reason {
     Budget,
     /// The caller left.
     CallerLeft,
+    /// The process ends, or is not certain any more that the operation is its own.
+    Stopped,
 }
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Reason; 27] = [
+    pub const ALL: [Reason; 28] = [
         Reason::Answered,
         Reason::Replayed,
         Reason::RepeatedDelete,
@@ -90,6 +92,7 @@ impl Reason {
         Reason::CircuitOpen,
         Reason::Budget,
         Reason::CallerLeft,
+        Reason::Stopped,
     ];
 
     /// The stable word.
@@ -122,6 +125,7 @@ impl Reason {
             Reason::CircuitOpen => "circuit-open",
             Reason::Budget => "budget",
             Reason::CallerLeft => "caller-left",
+            Reason::Stopped => "stopped",
         }
     }
 
@@ -200,6 +204,9 @@ impl Reason {
                 "We stopped here, not the server: retries have used up their share of the traffic."
             }
             Reason::CallerLeft => "The caller left.",
+            Reason::Stopped => {
+                "The process ends, or is not certain any more that the operation is its own."
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ use http::Method;
 use steadfast_core::attempt::AttemptEnd;
 use steadfast_core::breaker::Shut;
 use steadfast_core::deadline::{Deadline, attempt_share};
+use steadfast_core::effect::Earlier;
 use steadfast_core::policy::{RoutePolicy, Statuses};
 use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
 use steadfast_core::retry::{self, Course, Decision, Next, RetryPolicy, Signs, Situation};
@@ -92,6 +93,14 @@ impl Attempts {
         }
     }
 
+    /// Attempts before these left `earlier` behind.
+    #[must_use]
+    pub fn after(mut self, earlier: Earlier) -> Attempts {
+        self.course.earlier = earlier;
+        self.decided = self.course;
+        self
+    }
+
     /// A layer before this one repeats already: only what was never sent goes again here (R8).
     #[must_use]
     pub fn only_unsent(mut self) -> Attempts {
@@ -132,6 +141,11 @@ impl Attempts {
         // What a permit of a probe is good for: the attempt, and its answer's body.
         let lease = self.deadline.remaining(clock::mono_now());
         self.upstream.admit(self.sends, lease)
+    }
+
+    /// All attempts end by `deadline` from now on.
+    pub fn until(&mut self, deadline: Deadline) {
+        self.deadline = deadline;
     }
 
     /// The body is read while it is sent from now on, so it cannot be sent again.

@@ -25,6 +25,7 @@ pub struct Attempt {
     observer: Arc<dyn Observer>,
     route: RouteId,
     method: Method,
+    number: u32,
     keyed: bool,
     operation: Option<(OperationId, u64)>,
     trace: Option<TraceId>,
@@ -44,6 +45,7 @@ impl Attempt {
             observer: Arc::clone(observer),
             route,
             method: method.clone(),
+            number: 1,
             keyed: false,
             operation: None,
             trace: TraceId::of(headers),
@@ -58,6 +60,11 @@ impl Attempt {
             operation: Some((id, fence)),
             ..self.keyed()
         }
+    }
+
+    /// It has this number among the attempts of its request, from 1 on.
+    pub fn numbered(self, number: u32) -> Attempt {
+        Attempt { number, ..self }
     }
 
     /// Its request has a key, whether it has a record or not.
@@ -77,7 +84,7 @@ impl Attempt {
     pub fn ended(&self, end: End, effect: Effect, skipped: Option<Reason>) {
         self.observer.on(Event::Attempt(&AttemptEnded {
             route: self.route,
-            number: 1,
+            number: self.number,
             method: &self.method,
             operation: self.operation,
             trace: self.trace,

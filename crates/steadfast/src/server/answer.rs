@@ -12,9 +12,8 @@ use steadfast_core::attempt::{AttemptEnd, Failure};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::{Effect, verdict};
 use steadfast_core::record::{Answer, Ended};
-use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
 use steadfast_core::replay;
-use steadfast_core::retry::{self, Decision, Next, Reason};
+use steadfast_core::retry::{Decision, Next, Reason, Signs};
 use tokio::sync::mpsc;
 
 use super::caller::{Given, Reply, Teller};
@@ -22,6 +21,7 @@ use super::execute::{Execute, Executed, Failed};
 use super::reply;
 use super::work::{Work, bounded};
 use crate::body::{Body, BoxError, Cut, failure_of};
+use crate::client::Leave;
 use crate::clock;
 use crate::event::{End, KeyedOutcome};
 
@@ -35,47 +35,90 @@ struct Head {
     request_written: bool,
 }
 
+/// What one attempt came to: its end, and what there is to write down and to give of it.
+pub(super) struct Came {
+    pub(super) end: AttemptEnd,
+    pub(super) signs: Signs,
+    pub(super) ended: Ended,
+    /// The whole answer, for the caller.
+    answer: Option<(StatusCode, HeaderMap, Bytes)>,
+    /// It failed on a connection that had been used before.
+    pub(super) was_reused: bool,
+    /// Its end has been told to whoever observes.
+    pub(super) is_told: bool,
+}
+
 impl<E: Execute> Work<E> {
     /// No whole answer came.
-    pub(super) async fn failed(&mut self, failed: Failed) {
+    pub(super) fn failed(&self, failed: Failed, leave: Option<Leave>, stale: bool) -> Came {
         let end = AttemptEnd::Failed(failed.failure);
-        let ended = self.ended(&end, Answer::None, &failed.detail);
-        let id = self.held.hold.id;
-        let decision = self.decided(&end);
-        let problem = match decision.next {
-            Next::GiveUp if decision.reason == Reason::Deadline => reply::too_late(),
-            // This request came to nothing; what an earlier one did is as unknown as before (U1).
-            Next::GiveUp if self.held.earlier().ambiguous => {
-                reply::unknown(id, self.held.repeats())
-            }
-            Next::GiveUp => reply::unreachable(Some(id)),
-            _ => reply::unknown_now(id, self.held.repeats()),
-        };
-        let mut given = Given::problem(&problem).own();
-        given.outcome = KeyedOutcome::of_attempt(ended.verdict.meaning);
-        if !end.never_sent() {
-            given.response = reply::with_attempts(given.response, 1);
+        if let Some(leave) = leave {
+            leave.ended(&end, stale);
         }
-        let told = End::Failed(failed.failure);
-        self.attempt
-            .ended(told, ended.verdict.effect, Some(decision.reason));
-        self.settle(&ended, Some(Reply::Answer(Box::new(given))))
+        Came {
+            end,
+            signs: Signs {
+                stale,
+                ..Signs::NONE
+            },
+            ended: self.ended(&end, Answer::None, &failed.detail),
+            answer: None,
+            was_reused: stale,
+            is_told: false,
+        }
+    }
+
+    /// Nothing follows: the end is written down, and the caller given what is its to know.
+    pub(super) async fn conclude(&mut self, came: Came, decision: Decision) {
+        if !came.is_told {
+            let answered = matches!(came.end, AttemptEnd::Answered(_));
+            self.tell_attempt(&came, (!answered).then_some(decision.reason));
+        }
+        let own = match came.answer {
+            Some((status, headers, body)) => {
+                let headers = replay::executing_headers(headers, unknown(&came.ended));
+                let answer = reply::whole(status, headers, body);
+                self.given(reply::with_attempts(answer, self.sent), &came.ended)
+            }
+            None => self.without_answer(&came, decision),
+        };
+        self.settle(&came.ended, Some(Reply::Answer(Box::new(own))))
             .await;
     }
 
-    fn decided(&self, end: &AttemptEnd) -> Decision {
-        let operation = Operation {
-            method: &self.asked.parts.method,
-            key: KeyUse::Carried,
-            body: BodyKind::Whole,
-            conditional: false,
+    fn without_answer(&self, came: &Came, decision: Decision) -> Given {
+        let id = self.held.hold.id;
+        let problem = match decision.next {
+            Next::GiveUp if decision.reason == Reason::Deadline => reply::too_late(),
+            Next::GiveUp => reply::unreachable(Some(id)),
+            // This request came to nothing; what an earlier one did is as unknown as before (U1).
+            _ if came.ended.nothing_sent => reply::unknown(id, self.held.repeats()),
+            _ => reply::unknown_now(id, self.held.repeats()),
         };
-        let left = self.asked.deadline.remaining(clock::mono_now());
-        retry::on_only_end(end, operation, left)
+        let mut given = Given::problem(&problem).own();
+        given.outcome = KeyedOutcome::of_attempt(came.ended.verdict.meaning);
+        if self.sent > 0 {
+            given.response = reply::with_attempts(given.response, self.sent);
+        }
+        given
     }
 
-    /// An answer's head came.
-    pub(super) async fn answered(&mut self, executed: Executed, deadline: Deadline) {
+    /// Tells the attempt's end; `skipped` is why no other follows it.
+    pub(super) fn tell_attempt(&self, came: &Came, skipped: Option<Reason>) {
+        let told = match came.end {
+            AttemptEnd::Answered(answered) => End::Answered(answered.status),
+            AttemptEnd::Failed(failure) => End::Failed(failure),
+        };
+        self.attempt.ended(told, came.ended.verdict.effect, skipped);
+    }
+
+    /// An answer's head came. `None` where it was passed on as it came, and is settled.
+    pub(super) async fn answered(
+        &mut self,
+        executed: Executed,
+        leave: Leave,
+        deadline: Deadline,
+    ) -> Option<Came> {
         self.attempt.head_came();
         let (parts, mut body) = executed.response.into_parts();
         let head = Head {
@@ -86,25 +129,27 @@ impl<E: Execute> Work<E> {
         let limit = self.asked.policy.response_limit;
         let announced = body.size_hint().lower() > limit as u64;
         if announced || replay::is_stream(&head.headers) {
-            return Box::pin(self.stream(head, Bytes::new(), body, deadline)).await;
+            Box::pin(self.stream(head, Bytes::new(), body, leave, deadline)).await;
+            return None;
         }
         let mut collected = BytesMut::new();
         loop {
             match bounded(&self.server, deadline, pin!(next_chunk(&mut body))).await {
                 Ok(Some(chunk)) => collected.extend_from_slice(&chunk),
                 Ok(None) => break,
-                Err(failed) => return self.failed(failed).await,
+                Err(failed) => return Some(self.failed(failed, Some(leave), false)),
             }
             if collected.len() > limit {
                 let prefix = collected.freeze();
-                return Box::pin(self.stream(head, prefix, body, deadline)).await;
+                Box::pin(self.stream(head, prefix, body, leave, deadline)).await;
+                return None;
             }
         }
-        self.whole(head, collected.freeze()).await;
+        Some(self.whole(head, collected.freeze(), leave))
     }
 
     /// A whole answer is in hand: it goes out once it is on record.
-    async fn whole(&mut self, head: Head, body: Bytes) {
+    fn whole(&self, head: Head, body: Bytes, leave: Leave) -> Came {
         let problem = problem_type(&head.headers, &body);
         let read = replay::read(
             head.status,
@@ -113,19 +158,32 @@ impl<E: Execute> Work<E> {
             head.request_written,
         );
         let end = AttemptEnd::Answered(read);
+        leave.ended(&end, false);
+        let honoured = self.held.earlier().key_honoured;
+        let now = clock::wall_now();
+        let problem = problem.as_deref();
+        let signs = replay::signs(head.status, &head.headers, problem, honoured, now);
         let kept = replay::kept(head.status, &head.headers, body.clone());
-        let ended = self.ended(&end, Answer::Stored(kept), "");
-        let headers = replay::executing_headers(head.headers, unknown(&ended));
-        let answer = reply::with_attempts(reply::whole(head.status, headers, body), 1);
-        let own = Reply::Answer(Box::new(self.given(answer, &ended)));
-        let told = End::Answered(head.status);
-        self.attempt.ended(told, ended.verdict.effect, None);
-        self.settle(&ended, Some(own)).await;
+        Came {
+            end,
+            signs,
+            ended: self.ended(&end, Answer::Stored(kept), ""),
+            answer: Some((head.status, head.headers, body)),
+            was_reused: false,
+            is_told: false,
+        }
     }
 
     /// An answer that is too large to keep, or has no end to wait for: its head goes out at once,
     /// and the record stays dispatched until the last byte.
-    async fn stream(&mut self, head: Head, prefix: Bytes, mut body: Body, deadline: Deadline) {
+    async fn stream(
+        &mut self,
+        head: Head,
+        prefix: Bytes,
+        mut body: Body,
+        leave: Leave,
+        deadline: Deadline,
+    ) {
         let read = replay::read(head.status, &head.headers, None, head.request_written);
         let end = AttemptEnd::Answered(read);
         let ended = self.ended(&end, Answer::NotStored(head.status), "not stored");
@@ -141,7 +199,7 @@ impl<E: Execute> Work<E> {
                 };
                 if let Err(failed) = sent {
                     drop(chunks);
-                    return self.cut(failed).await;
+                    return self.cut(failed, leave).await;
                 }
             }
             match bounded(&self.server, deadline, pin!(next_chunk(&mut body))).await {
@@ -149,11 +207,12 @@ impl<E: Execute> Work<E> {
                 Ok(None) => break,
                 Err(failed) => {
                     drop(chunks);
-                    return self.cut(failed).await;
+                    return self.cut(failed, leave).await;
                 }
             }
         }
         drop(chunks);
+        leave.ended(&end, false);
         self.attempt.ended(told, ended.verdict.effect, None);
         // The caller sees the end of the answer once it is on record.
         self.settle(&ended, None).await;
@@ -169,7 +228,7 @@ impl<E: Execute> Work<E> {
         let mut response = Response::new(streamed(receiver, Arc::clone(&tail.whole)));
         *response.status_mut() = head.status;
         *response.headers_mut() = replay::executing_headers(head.headers, unknown(ended));
-        let response = reply::with_attempts(response, 1);
+        let response = reply::with_attempts(response, self.sent);
         let given = self.given(response, ended);
         self.teller.tell(Reply::Answer(Box::new(given)));
         self.teller = Teller::Body(tail);
@@ -178,13 +237,13 @@ impl<E: Execute> Work<E> {
 
     /// The answer was cut while it was passed on: so is the caller's connection, and the outcome is
     /// unknown.
-    async fn cut(&mut self, failed: Failed) {
+    async fn cut(&mut self, failed: Failed, leave: Leave) {
         self.teller = Teller::Told;
-        let end = AttemptEnd::Failed(failed.failure);
-        let ended = self.ended(&end, Answer::None, &failed.detail);
-        let (told, reason) = (End::Failed(failed.failure), self.decided(&end).reason);
-        self.attempt.ended(told, ended.verdict.effect, Some(reason));
-        self.settle(&ended, None).await;
+        self.attempts.passed_on();
+        let came = self.failed(failed, Some(leave), false);
+        let decision = self.attempts.decide(&came.end, &came.signs);
+        self.tell_attempt(&came, Some(decision.reason));
+        self.settle(&came.ended, None).await;
     }
 
     /// The attempt's own answer, for its caller.

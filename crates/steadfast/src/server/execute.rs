@@ -15,6 +15,7 @@ use steadfast_core::deadline::Deadline;
 use tower::{Service, ServiceExt};
 
 use crate::body::{Body, BoxError};
+use crate::client::SharedUpstream;
 
 /// An attempt that brought no whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,11 +34,34 @@ pub struct Executed {
     pub request_written: bool,
 }
 
+/// The number of a request's attempt, from 1 on, among its extensions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptNumber(pub u32);
+
 /// Performs one operation, at most once per [`Execute::run`].
 pub trait Execute: Clone + Send + Sync + 'static {
     /// What must be in hand before the dispatch mark is written, such as a connection. Dropped
     /// unused when the mark comes to nothing.
     type Ready: Send + 'static;
+
+    /// Breaker and budget of the upstream behind it, where an operation may be sent to it more than
+    /// once. None means a single attempt: that a handler be called twice is never decided here.
+    fn upstream(&self) -> Option<&SharedUpstream> {
+        None
+    }
+
+    /// `ready` was used before, so that its other end may have ended it just now.
+    fn is_reused(_: &Self::Ready) -> bool {
+        false
+    }
+
+    /// Makes one that was never used before, as [`Execute::prepare`] does.
+    fn prepare_new(
+        &self,
+        deadline: Deadline,
+    ) -> impl Future<Output = Result<Self::Ready, Failed>> + Send {
+        self.prepare(deadline)
+    }
 
     /// Gives it where it is at hand, without waiting: then the insert is the dispatch mark.
     fn at_hand(&self) -> Option<Self::Ready>;

@@ -39,6 +39,14 @@ pub(super) enum Mark {
     NoStore,
 }
 
+/// What writing the mark of another attempt came to.
+pub(super) enum Again {
+    /// It stands, with a fence of its own; the request may be sent under it.
+    Held(Arc<Held>),
+    /// Another row stands, or the store gave no answer: nothing may be sent.
+    Refused,
+}
+
 /// What writing an end came to.
 pub(super) enum End {
     /// It stands, or what stands says the same or more.
@@ -73,10 +81,11 @@ impl Held {
     }
 
     /// An attempt under this hold begins.
-    pub(super) fn attempt(&self) -> Attempt {
+    pub(super) fn attempt(&self, number: u32) -> Attempt {
         let (asked, hold) = (&self.asked, self.hold);
         let (method, headers) = (&asked.parts.method, &asked.parts.headers);
         let attempt = Attempt::begin(&self.server.inner.observer, asked.route, method, headers);
+        let attempt = attempt.numbered(number);
         attempt.of_operation(hold.id, hold.fence)
     }
 
@@ -132,7 +141,7 @@ impl Held {
         let asked_at = clock::mono_now();
         let now = self.server.store().now().await?;
         let next = record::renew(&row, now);
-        match self.replace(&row, next).await? {
+        match self.replace(&row, next, false).await? {
             Written::Done(stands) => {
                 *row = *stands;
                 *self
@@ -177,7 +186,7 @@ impl Held {
             let Some(next) = record::dispatch(row, self.hold, now) else {
                 return Ok(false);
             };
-            match self.replace(row, next).await? {
+            match self.replace(row, next, false).await? {
                 Written::Done(stands) => {
                     *row = *stands;
                     return Ok(true);
@@ -189,6 +198,46 @@ impl Held {
         Err(keeps_changing())
     }
 
+    /// Writes the mark of another attempt, after one that came to `end`.
+    pub(super) async fn again(&self, end: &Ended) -> Again {
+        let asked_at = clock::mono_now();
+        match self.timely(self.marked_again(end)).await {
+            Ok(Some(row)) => {
+                let (server, asked) = (self.server.clone(), Arc::clone(&self.asked));
+                Again::Held(Arc::new(Held::new(server, asked, row, asked_at)))
+            }
+            Ok(None) | Err(_) => Again::Refused,
+        }
+    }
+
+    async fn marked_again(&self, end: &Ended) -> Result<Option<Record>, StoreError> {
+        let mut row = self.row.lock().await;
+        for _ in 0..ROUNDS_MAX {
+            let now = self.server.store().now().await?;
+            let Some(next) = record::again(&row, self.hold, end, now) else {
+                return Ok(None);
+            };
+            match self.replace(&row, next, true).await? {
+                Written::Done(stands) => {
+                    *row = *stands;
+                    return Ok(Some(row.clone()));
+                }
+                Written::Stands(stands) => *row = *stands,
+                Written::Gone => return Ok(None),
+            }
+        }
+        Err(keeps_changing())
+    }
+
+    /// Under what this hold writes over `row`. The mark of another attempt whose reply was lost may
+    /// stand, with a fence that is not known yet; nothing was sent under it.
+    fn own(&self, row: &Record) -> Hold {
+        match row.id == self.hold.id && row.standing.owner == self.hold.owner {
+            true => row.hold(),
+            false => self.hold,
+        }
+    }
+
     /// Writes an end, over whatever stands, as far as it may be written over it.
     pub(super) async fn settle(&self, end: &Ended) -> Result<End, StoreError> {
         self.timely(self.settled(end)).await
@@ -198,12 +247,12 @@ impl Held {
         let mut row = self.row.lock().await;
         for _ in 0..ROUNDS_MAX {
             let now = self.server.store().now().await?;
-            let next = match record::settle(&row, self.hold, end, now) {
+            let next = match record::settle(&row, self.own(&row), end, now) {
                 Settle::Already => return Ok(End::Written),
                 Settle::Lost => return Ok(End::Lost(Some(Box::new(row.clone())))),
                 Settle::Put(next, _) => *next,
             };
-            match self.replace(&row, next).await? {
+            match self.replace(&row, next, false).await? {
                 Written::Done(stands) => {
                     *row = *stands;
                     return Ok(End::Written);
@@ -278,11 +327,11 @@ impl Held {
         })
     }
 
-    async fn replace(&self, row: &Record, next: Record) -> Result<Written, StoreError> {
+    async fn replace(&self, row: &Record, next: Record, draw: bool) -> Result<Written, StoreError> {
         let op = Op::Replace {
             next: Box::new(next.clone()),
             guard: row.guard(),
-            draw: false,
+            draw,
         };
         Ok(Written::of(&next, self.server.store().apply(op).await?))
     }

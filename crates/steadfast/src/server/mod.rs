@@ -35,6 +35,7 @@ mod layer;
 mod observe;
 pub mod operate;
 mod operation;
+mod repeat;
 mod reply;
 mod serve;
 #[cfg(feature = "sqlite")]
@@ -48,7 +49,7 @@ mod work;
 
 use call::Asked;
 pub use call::{Call, Principal};
-pub use execute::{Execute, Executed, Failed};
+pub use execute::{AttemptNumber, Execute, Executed, Failed};
 #[cfg(feature = "axum")]
 pub use extract::NotKeyed;
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService};

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use steadfast_core::breaker::Shut;
 use steadfast_core::effect::Effect;
 use steadfast_core::problem::{Problem, Slug, status_address};
 use steadfast_core::record::{Answer, OperationId, Record, Standing, State, StoredAnswer};
@@ -126,6 +127,13 @@ pub(super) fn overloaded() -> Problem {
 }
 
 /// 503 `overloaded`, because the process ends.
+pub(super) fn circuit_open(shut: Shut) -> Problem {
+    let detail = "Too many of this service's last answers failed, so it is not asked for a moment. \
+                  Nothing was sent. Send the same request with the same key again.";
+    let seconds = shut.retry_after.as_millis().div_ceil(1000).max(1);
+    Problem::new(Slug::CircuitOpen, detail).retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))
+}
+
 pub(super) fn stopping() -> Problem {
     let detail = "This process is ending, so nothing was sent. An earlier request with this key \
                   may have executed. Send the same request with the same key again.";

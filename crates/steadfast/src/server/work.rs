@@ -9,19 +9,25 @@ use bytes::Bytes;
 use futures_util::FutureExt;
 use http::{HeaderValue, Request, header};
 use steadfast_core::attempt::Failure;
+use steadfast_core::breaker::Shut;
 use steadfast_core::deadline::{Deadline, attempt_share};
+use steadfast_core::policy::OnUnknown;
 use steadfast_core::problem::Problem;
-use steadfast_core::record::Start;
+use steadfast_core::record::{Record, Start};
+use steadfast_core::repeat::{BodyKind, KeyUse};
 use steadfast_core::replay;
+use steadfast_core::retry::{Decision, Next, RetryPolicy};
 use tokio::sync::oneshot;
 
+use super::answer::Came;
 use super::caller::{Gate, Reply, Teller};
 use super::claim::{Claim, Looked, claim, look};
-use super::execute::{Execute, Failed};
-use super::hold::{Held, Mark};
+use super::execute::{AttemptNumber, Execute, Failed};
+use super::hold::{Held, Mark, Renewing};
 use super::operation::KeyedOperation;
 use super::unprotected::without_store;
 use super::{Asked, Server, reply, withdraw};
+use crate::client::{self, Attempts, Leave, Rules, SharedUpstream};
 use crate::clock;
 use crate::event::Attempt;
 
@@ -34,6 +40,9 @@ pub(super) async fn run<E: Execute>(
     answer: oneshot::Sender<Reply>,
 ) {
     let mut teller = Teller::Answer(answer);
+    if let Some(Err(shut)) = execute.upstream().map(SharedUpstream::may_begin) {
+        return teller.tell(Box::pin(shut_out(&server, &asked, shut)).await);
+    }
     let ready = execute.at_hand();
     let start = if ready.is_some() {
         Start::Dispatched
@@ -48,21 +57,62 @@ pub(super) async fn run<E: Execute>(
             return teller.tell(reply);
         }
     };
+    let attempts = attempts(&asked, &execute, &row);
     let held = Arc::new(Held::new(server.clone(), Arc::clone(&asked), row, since));
     let renewing = held.renewing();
-    let attempt = held.attempt();
+    let attempt = held.attempt(1);
     let work = Work {
         server,
         asked,
         held,
+        renewing,
         execute,
         teller,
         attempt,
+        attempts,
+        sent: 0,
     };
     let held = Arc::clone(&work.held);
     work.go(ready, &gate).await;
-    drop(renewing);
     held.tell_end(since);
+}
+
+/// What is given where the breaker lets no new work through: it hides nothing that is finished, and
+/// nothing that is at work.
+async fn shut_out(server: &Server, asked: &Asked, shut: Shut) -> Reply {
+    match look(server, asked).await {
+        Looked::Met(reply) => reply,
+        Looked::Nothing => Reply::problem(&reply::circuit_open(shut)),
+        Looked::NoStore => Reply::problem(&asked.store_unavailable()),
+    }
+}
+
+/// The attempts of a claim. One, where it is not this layer's to repeat; more under the route's
+/// rules. Its key lets it go again after an unknown end only where the record's and the route's way
+/// out both say that the upstream honours it.
+fn attempts<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
+    let policy = &asked.policy;
+    let stricter = row.standing.on_unknown.min(policy.idempotency.on_unknown);
+    let headers = &asked.parts.headers;
+    let operation = client::Asked {
+        method: asked.parts.method.clone(),
+        key: match stricter {
+            OnUnknown::Repeat => KeyUse::Honoured,
+            OnUnknown::Hold | OnUnknown::Lookup => KeyUse::Carried,
+        },
+        body: BodyKind::Whole,
+        conditional: headers.contains_key(header::IF_MATCH)
+            || headers.contains_key(header::IF_UNMODIFIED_SINCE),
+    };
+    let mut rules = Rules::of(policy);
+    let upstream = match execute.upstream() {
+        Some(upstream) => upstream.clone(),
+        None => {
+            rules.retry = Arc::new(RetryPolicy::once());
+            SharedUpstream::new(policy.budget, policy.breaker)
+        }
+    };
+    Attempts::new(rules, operation, asked.deadline, upstream).after(row.earlier())
 }
 
 /// The request as it goes out: the key in its one spelling, the fence, and no coding that a later
@@ -120,14 +170,19 @@ pub(super) struct Work<E> {
     pub(super) server: Server,
     pub(super) asked: Arc<Asked>,
     pub(super) held: Arc<Held>,
-    execute: E,
+    /// Of the present hold; dropped, it renews no more.
+    pub(super) renewing: Renewing,
+    pub(super) execute: E,
     pub(super) teller: Teller,
     pub(super) attempt: Attempt,
+    pub(super) attempts: Attempts,
+    /// Attempts of which a byte may have gone out.
+    pub(super) sent: u32,
 }
 
 impl<E: Execute> Work<E> {
     async fn go(mut self, ready: Option<E::Ready>, gate: &Gate) {
-        let Some(ready) = self.get_ready(ready).await else {
+        let Some((mut ready, mut leave)) = self.begin(ready).await else {
             return;
         };
         let stops = if !self.held.may_start() {
@@ -143,15 +198,44 @@ impl<E: Execute> Work<E> {
         if let Some(problem) = stops {
             return self.give_back(&problem).await;
         }
+        // What is sent is bounded by the route's own limits, whoever still waits for it.
         let deadline = Deadline::after(clock::mono_now(), self.asked.policy.deadline);
-        let sent = request(&self.asked, Some(self.held.hold.fence), deadline);
+        self.attempts.until(deadline);
+        loop {
+            // `None` where the answer was passed on while it came, and is settled.
+            let Some(came) = self.send(ready, leave, deadline).await else {
+                return;
+            };
+            match self.again(came, deadline).await {
+                Ok(next) => (ready, leave) = next,
+                Err(last) => {
+                    let (came, decision) = *last;
+                    return self.conclude(came, decision).await;
+                }
+            }
+        }
+    }
+
+    /// One attempt, marked and with its leave, to its end.
+    async fn send(&mut self, ready: E::Ready, leave: Leave, deadline: Deadline) -> Option<Came> {
+        let reused = E::is_reused(&ready);
+        let mut sent = request(&self.asked, Some(self.held.hold.fence), deadline);
+        let number = AttemptNumber(self.attempts.number());
+        sent.extensions_mut().insert(number);
         let ended = {
             let run = pin!(async { self.execute.run(ready, sent, deadline).await });
             bounded(&self.server, deadline, run).await
         };
         match ended {
-            Ok(executed) => self.answered(executed, deadline).await,
-            Err(failed) => self.failed(failed).await,
+            Ok(executed) => {
+                self.sent += 1;
+                self.answered(executed, leave, deadline).await
+            }
+            Err(failed) => {
+                let stale = reused && failed.failure == Failure::NotWritten;
+                self.sent += u32::from(!failed.failure.never_sent());
+                Some(self.failed(failed, Some(leave), stale))
+            }
         }
     }
 
@@ -162,24 +246,106 @@ impl<E: Execute> Work<E> {
         attempt_share(left, limits.attempt, limits.min_attempt).is_some()
     }
 
-    /// A way to the effect with the dispatch mark written; `None` when the work ends here.
-    async fn get_ready(&mut self, ready: Option<E::Ready>) -> Option<E::Ready> {
-        if ready.is_some() {
-            return ready;
-        }
-        let deadline = self.asked.deadline;
-        let prepared = {
-            // Boxed: with a connection at hand, which is the rule, there is nothing to prepare.
-            let mut prepare = Box::pin(async { self.execute.prepare(deadline).await });
-            bounded(&self.server, deadline, prepare.as_mut()).await
-        };
-        let ready = match prepared {
-            Ok(ready) => ready,
-            Err(failed) => {
-                self.not_ready(failed).await;
+    /// A way to the effect with the dispatch mark written, and the leave to use it; `None` when the
+    /// work ends here. While nothing is marked, whatever fails was never sent.
+    async fn begin(&mut self, mut ready: Option<E::Ready>) -> Option<(E::Ready, Leave)> {
+        loop {
+            let mut leave = match self.attempts.admit() {
+                Ok(leave) => leave,
+                Err(shut) => {
+                    self.give_back(&reply::circuit_open(shut)).await;
+                    return None;
+                }
+            };
+            let at_hand = ready.is_some();
+            let prepared = match ready.take() {
+                Some(ready) => Ok(ready),
+                None => self.prepare(self.asked.deadline, false).await,
+            };
+            let failed = match prepared {
+                Ok(ready) if at_hand => return Some((ready, leave)),
+                Ok(ready) => match leave.pay() {
+                    Ok(()) => return self.marked(ready).await.map(|ready| (ready, leave)),
+                    // The retry that was to go out is refused: nothing was sent at all.
+                    Err(_) => {
+                        self.give_back(&reply::unreachable(None)).await;
+                        return None;
+                    }
+                },
+                Err(failed) => failed,
+            };
+            if !self.goes_on(failed, leave).await {
                 return None;
             }
-        };
+        }
+    }
+
+    /// Whether another connection is to be asked for, after the wait for it; else the work has
+    /// ended.
+    async fn goes_on(&mut self, failed: Failed, leave: Leave) -> bool {
+        match failed.failure {
+            Failure::Abandoned if self.server.is_stopping() => {
+                self.give_back(&reply::stopping()).await;
+                return false;
+            }
+            Failure::Abandoned => {
+                self.give_back(&reply::unreachable(None)).await;
+                return false;
+            }
+            Failure::ReadTimeout => {
+                self.give_back(&reply::too_late()).await;
+                return false;
+            }
+            _ => {}
+        }
+        let came = self.failed(failed, Some(leave), false);
+        let decision = self.attempts.decide(&came.end, &came.signs);
+        if !matches!(decision.next, Next::Retry { .. }) {
+            self.conclude(came, decision).await;
+            return false;
+        }
+        self.tell_attempt(&came, None);
+        if !self.waited(&decision).await {
+            self.give_back(&reply::stopping()).await;
+            return false;
+        }
+        if !self.held.may_start() {
+            let problem = self.asked.store_unavailable();
+            self.give_back(&problem).await;
+            return false;
+        }
+        self.attempt = self.held.attempt(self.attempts.number());
+        true
+    }
+
+    /// Waits as `decision` says; false where the process has to end meanwhile.
+    pub(super) async fn waited(&mut self, decision: &Decision) -> bool {
+        let mut stop = self.server.inner.stop.subscribe();
+        tokio::select! {
+            biased;
+            _ = stop.wait_for(|stop| *stop) => false,
+            _ = self.attempts.wait(decision) => true,
+        }
+    }
+
+    /// A way to the effect, or in which phase it failed.
+    pub(super) async fn prepare(
+        &self,
+        deadline: Deadline,
+        is_new: bool,
+    ) -> Result<E::Ready, Failed> {
+        // Boxed: with a connection at hand, which is the rule, there is nothing to prepare.
+        let mut prepare = Box::pin(async {
+            match is_new {
+                true => self.execute.prepare_new(deadline).await,
+                false => self.execute.prepare(deadline).await,
+            }
+        });
+        bounded(&self.server, deadline, prepare.as_mut()).await
+    }
+
+    /// Writes the dispatch mark, with `ready` in hand.
+    async fn marked(&mut self, ready: E::Ready) -> Option<E::Ready> {
         match self.held.mark().await {
             Mark::Done => Some(ready),
             Mark::Lost => {
@@ -193,17 +359,6 @@ impl<E: Execute> Work<E> {
                 self.teller.tell(Reply::problem(&problem));
                 None
             }
-        }
-    }
-
-    async fn not_ready(&mut self, failed: Failed) {
-        match failed.failure {
-            Failure::Abandoned if self.server.is_stopping() => {
-                self.give_back(&reply::stopping()).await;
-            }
-            Failure::Abandoned => self.give_back(&reply::unreachable(None)).await,
-            Failure::ReadTimeout => self.give_back(&reply::too_late()).await,
-            _ => self.failed(failed).await,
         }
     }
 

@@ -10,8 +10,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, Request, Response, StatusCode};
 use http_body::Frame;
 use http_body_util::StreamBody;
 use steadfast::body::{Body, BoxError, Cut, full};
+use steadfast::client::SharedUpstream;
 use steadfast::clock;
 use steadfast::core::attempt::Failure;
+use steadfast::core::breaker::BreakerPolicy;
+use steadfast::core::budget::BudgetPolicy;
 use steadfast::core::deadline::Deadline;
 use steadfast::server::{Execute, Executed, Failed};
 use tokio::sync::{Semaphore, mpsc, watch};
@@ -77,6 +80,8 @@ pub struct Reached {
 #[derive(Clone)]
 pub struct Script {
     inner: Arc<Inner>,
+    /// Where an operation may be sent more than once.
+    upstream: Option<SharedUpstream>,
 }
 
 struct Inner {
@@ -100,11 +105,31 @@ impl Default for Script {
         };
         Script {
             inner: Arc::new(inner),
+            upstream: None,
         }
     }
 }
 
 impl Script {
+    /// May be sent to more than once for one operation, with a budget and a breaker that never say
+    /// no.
+    pub fn repeating(&mut self) {
+        let budget = BudgetPolicy {
+            floor_per_second: 1000,
+            ..BudgetPolicy::default()
+        };
+        let breaker = BreakerPolicy {
+            min_requests: u32::MAX,
+            ..BreakerPolicy::default()
+        };
+        self.upstream = Some(SharedUpstream::new(budget, breaker));
+    }
+
+    /// May be sent to more than once for one operation, with this budget and breaker.
+    pub fn behind(&mut self, upstream: &SharedUpstream) {
+        self.upstream = Some(upstream.clone());
+    }
+
     /// The next turn.
     pub fn then(&self, turn: Turn) -> &Script {
         self.inner
@@ -176,6 +201,10 @@ impl Script {
 
 impl Execute for Script {
     type Ready = ();
+
+    fn upstream(&self) -> Option<&SharedUpstream> {
+        self.upstream.as_ref()
+    }
 
     fn at_hand(&self) -> Option<()> {
         (!self.inner.no_connection.load(Ordering::SeqCst)).then_some(())
