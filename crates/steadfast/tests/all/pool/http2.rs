@@ -15,6 +15,7 @@ use super::certificates::Authority;
 use super::frames::{CANCEL, DATA, H2, HEADERS, REFUSED_STREAM, speaking_http2};
 use super::secured::Secured;
 use super::until;
+use super::upstream::OK;
 use super::{SOON, acquire, failure, head, in_time, long_lived, patient, post, read, send};
 
 /// A server whose connections run `script` once they have greeted, and a pool that trusts it.
@@ -345,4 +346,28 @@ async fn an_end_that_the_runtime_has_not_heard_of_is_seen_before_anything_is_wri
             "HTTP/2: {speaks_http2}"
         );
     }
+}
+
+#[tokio::test]
+async fn a_peer_that_wants_http_1_1_gets_it_from_then_on() {
+    let authority = Authority::new();
+    let mut config = authority.signs("localhost").server();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let upstream = Secured::start(config, |peer| async move {
+        if peer.stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return peer.keep_answering(OK).await;
+        }
+        let mut h2 = H2::greet(peer, &[]).await;
+        let id = h2.request().await.expect("a request");
+        h2.reset(id, 13).await;
+        h2.ended().await;
+    })
+    .await;
+    let pool = Pool::with_tls(long_lived(), authority.trusted());
+    let end = send(&pool, &upstream.target(), post("hello")).await;
+    assert_eq!(failure(end), Failure::Reset);
+    for _ in 0..3 {
+        answered(&pool, &upstream.target()).await;
+    }
+    assert_eq!(upstream.opened(), 2);
 }
