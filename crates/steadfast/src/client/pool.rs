@@ -211,7 +211,8 @@ impl Pool {
             false => slot,
         };
         slot.make_room();
-        match dial::dial(target, self.tls.as_ref(), timeouts, ends).await {
+        let tls = (self.tls.as_ref(), slot.gate().may_offer_http2());
+        match dial::dial(target, tls, timeouts, ends).await {
             Ok(Dialed::Alone(link)) => {
                 slot.gate().learnt(true);
                 Ok(Held::Alone {

@@ -31,13 +31,13 @@ pub(super) enum Dialed {
 /// A connection to the first address that takes one, before `ends`.
 pub(super) async fn dial(
     target: &Target,
-    tls: Option<&UpstreamTls>,
+    (tls, offers_http2): (Option<&UpstreamTls>, bool),
     timeouts: &Timeouts,
     ends: Deadline,
 ) -> Result<Dialed, NeverSent> {
     let secure = match target.scheme() {
         Scheme::Http => None,
-        Scheme::Https => Some(Secure::to(target, tls)?),
+        Scheme::Https => Some(Secure::to(target, tls, offers_http2)?),
     };
     let addresses = addresses(target, timeouts, ends).await?;
     let refused = |why: String| NeverSent {

@@ -23,6 +23,8 @@ pub(super) struct Gate {
     queue: Arc<Queue<()>>,
     /// The peer was last seen to take one request at a time.
     one_at_a_time: AtomicBool,
+    /// The peer has said that it wants HTTP/1.1 (RFC 9113, 7).
+    wants_http1: AtomicBool,
     failed: Mutex<Failed>,
 }
 
@@ -88,6 +90,16 @@ impl Gate {
     /// The peer takes one request at a time, or many.
     pub(super) fn learnt(&self, one_at_a_time: bool) {
         self.one_at_a_time.store(one_at_a_time, Ordering::Relaxed);
+    }
+
+    /// The peer wants HTTP/1.1: no new connection offers it more.
+    pub(super) fn stay_with_http1(&self) {
+        self.wants_http1.store(true, Ordering::Relaxed);
+    }
+
+    /// New connections may offer HTTP/2.
+    pub(super) fn may_offer_http2(&self) -> bool {
+        !self.wants_http1.load(Ordering::Relaxed)
     }
 
     /// The opening failed before `ends`. One that was cut by its own end tells others nothing.

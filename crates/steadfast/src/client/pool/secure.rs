@@ -29,6 +29,7 @@ pub(super) struct Secure<'a> {
     target: &'a Target,
     connector: TlsConnector,
     name: ServerName<'static>,
+    offers_http2: bool,
 }
 
 impl<'a> Secure<'a> {
@@ -38,6 +39,7 @@ impl<'a> Secure<'a> {
     pub(super) fn to(
         target: &'a Target,
         tls: Option<&UpstreamTls>,
+        offers_http2: bool,
     ) -> Result<Secure<'a>, NeverSent> {
         let unverifiable = |why: &str| NeverSent {
             failure: Failure::TlsIdentity,
@@ -53,6 +55,7 @@ impl<'a> Secure<'a> {
             target,
             connector: TlsConnector::from(tls.config()),
             name,
+            offers_http2,
         })
     }
 
@@ -66,7 +69,14 @@ impl<'a> Secure<'a> {
         let ends = Deadline::after(clock::mono_now(), limit);
         let (tcp, evidence) = (Arc::new(tcp), Evidence::default());
         let under = Counted::under_tls(Arc::clone(&tcp), evidence.clone());
-        let shaking = self.connector.connect(self.name.clone(), under);
+        let name = self.name.clone();
+        let shaking = match self.offers_http2 {
+            true => self.connector.connect(name, under),
+            false => {
+                let http1 = vec![b"http/1.1".to_vec()];
+                self.connector.with_alpn(http1).connect(name, under)
+            }
+        };
         let stream: TlsStream<Counted> = match clock::within(limit, shaking).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => return Err(self.failed(address, &error)),

@@ -264,6 +264,12 @@ impl Leave {
         Some((response, stream))
     }
 
+    /// The peer wants HTTP/1.1 instead.
+    pub(super) fn stay_with_http1(&self) {
+        self.slot.gate().stay_with_http1();
+        self.shared.retire();
+    }
+
     /// The last stream that the peer says it may have processed.
     pub(super) fn last_processed(&self) -> Option<u32> {
         self.shared.core.ledger.passed().goaway

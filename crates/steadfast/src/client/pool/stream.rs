@@ -125,6 +125,9 @@ impl Stream {
     fn ended(&self, error: &Error) -> Ended {
         let refused =
             error.is_reset() && error.is_remote() && error.reason() == Some(Reason::REFUSED_STREAM);
+        if error.reason() == Some(Reason::HTTP_1_1_REQUIRED) {
+            self.leave.stay_with_http1();
+        }
         // A peer that has begun to answer has processed the request, whatever it says later.
         let has_begun = self.evidence.seen().informational > 0;
         let promised = match (refused && !has_begun, self.leave.last_processed()) {

@@ -15,6 +15,7 @@ use super::certificates::Authority;
 use super::frames::{CANCEL, DATA, H2, HEADERS, REFUSED_STREAM, speaking_http2};
 use super::secured::Secured;
 use super::until;
+use super::upstream::OK;
 use super::{SOON, acquire, failure, head, in_time, long_lived, patient, post, read, send};
 
 /// A server whose connections run `script` once they have greeted, and a pool that trusts it.
@@ -97,21 +98,29 @@ async fn a_goaway_tells_streams_above_its_last_from_those_that_may_have_been_pro
 
 #[tokio::test]
 async fn a_connection_that_goes_away_ends_what_it_has_and_takes_nothing_new() {
-    let (upstream, pool, target) = stage(&[], |mut h2: H2| async move {
-        if h2.nth() > 0 {
-            return h2.keep_answering().await;
+    let go_on = Arc::new(Notify::new());
+    let wanted = Arc::clone(&go_on);
+    let (upstream, pool, target) = stage(&[], move |mut h2: H2| {
+        let wanted = Arc::clone(&wanted);
+        async move {
+            if h2.nth() > 0 {
+                return h2.keep_answering().await;
+            }
+            let id = h2.request().await.expect("a request");
+            h2.goaway(id).await;
+            h2.begin_answer(id).await;
+            h2.trickle(id).await;
+            wanted.notified().await;
+            h2.send(DATA, 1, id, b"ok").await;
+            h2.ended().await;
         }
-        let id = h2.request().await.expect("a request");
-        h2.begin_answer(id).await;
-        h2.goaway(id).await;
-        h2.send(DATA, 1, id, b"ok").await;
-        h2.ended().await;
     })
     .await;
     let (response, _) = head(send(&pool, &target, post("hello")).await);
-    assert_eq!(read(response.into_body()).await.expect("a body"), "ok");
     answered(&pool, &target).await;
-    assert_eq!(upstream.opened(), 2);
+    assert_eq!(upstream.opened(), 2, "the next took another connection");
+    go_on.notify_one();
+    assert_eq!(read(response.into_body()).await.expect("a body"), "xok");
     until("the first was closed", || upstream.closed() == 1).await;
 }
 
@@ -282,4 +291,83 @@ async fn who_agrees_to_http2_and_does_not_speak_it_is_a_failed_handshake() {
         assert_eq!(never_sent.failure, Failure::TlsHandshake, "{never_sent}");
         assert_eq!(pool.status(), PoolStatus::default());
     }
+}
+
+/// The peer runs on a thread of its own, and the test waits for its end without giving way: nothing
+/// has told the runtime of that end when the request is sent.
+#[tokio::test]
+async fn an_end_that_the_runtime_has_not_heard_of_is_seen_before_anything_is_written() {
+    for speaks_http2 in [true, false] {
+        let authority = Authority::new();
+        let identity = authority.signs("localhost");
+        let config = match speaks_http2 {
+            true => speaking_http2(&identity),
+            false => identity.server(),
+        };
+        let (address, told) = std::sync::mpsc::channel();
+        let (end, wanted) = std::sync::mpsc::channel::<()>();
+        let peer = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build();
+            runtime.expect("a runtime").block_on(async {
+                let (greeted, waits) = tokio::sync::oneshot::channel();
+                let greeted = std::sync::Mutex::new(Some(greeted));
+                let upstream = Secured::start(config, {
+                    let greeted = Arc::new(greeted);
+                    move |peer| {
+                        let greeted = Arc::clone(&greeted);
+                        async move {
+                            let h2 = match speaks_http2 {
+                                true => Ok(H2::greet(peer, &[]).await),
+                                false => Err(peer),
+                            };
+                            let greeted = greeted.lock().expect("no panic").take();
+                            let _ = greeted.expect("one connection").send(h2);
+                        }
+                    }
+                })
+                .await;
+                address.send(upstream.target()).expect("the test");
+                let held = waits.await.expect("a connection");
+                wanted.recv().expect("the test");
+                drop(held);
+            });
+        });
+        let target = told.recv().expect("the peer");
+        let pool = Pool::with_tls(long_lived(), authority.trusted());
+        let ready = acquire(&pool, &target).await;
+        end.send(()).expect("the peer");
+        peer.join().expect("no panic");
+        let ended = ready.send(post("hello"), &patient(), in_time()).await;
+        assert_eq!(
+            failure(ended),
+            Failure::NotWritten,
+            "HTTP/2: {speaks_http2}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_peer_that_wants_http_1_1_gets_it_from_then_on() {
+    let authority = Authority::new();
+    let mut config = authority.signs("localhost").server();
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    let upstream = Secured::start(config, |peer| async move {
+        if peer.stream.get_ref().1.alpn_protocol() != Some(b"h2") {
+            return peer.keep_answering(OK).await;
+        }
+        let mut h2 = H2::greet(peer, &[]).await;
+        let id = h2.request().await.expect("a request");
+        h2.reset(id, 13).await;
+        h2.ended().await;
+    })
+    .await;
+    let pool = Pool::with_tls(long_lived(), authority.trusted());
+    let end = send(&pool, &upstream.target(), post("hello")).await;
+    assert_eq!(failure(end), Failure::Reset);
+    for _ in 0..3 {
+        answered(&pool, &upstream.target()).await;
+    }
+    assert_eq!(upstream.opened(), 2);
 }

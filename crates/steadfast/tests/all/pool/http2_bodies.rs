@@ -1,5 +1,6 @@
 //! Heads and bodies over HTTP/2, against a server of the library's own kind.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -9,11 +10,14 @@ use http_body::Frame;
 use http_body_util::{BodyExt, Full, StreamBody};
 use steadfast::client::Target;
 use steadfast::client::pool::{Pool, RequestBody, SendEnd};
+use steadfast::core::attempt::Failure;
+use steadfast::core::timeouts::Timeouts;
 
 use super::certificates::Authority;
-use super::frames::speaking_http2;
+use super::frames::{H2, WINDOW_UPDATE, speaking_http2};
 use super::secured::Secured;
-use super::{acquire, get, head, in_time, long_lived, patient, read, request, send};
+use super::{SOON, acquire, failure, get, head, in_time, long_lived, patient, post, read, request};
+use super::{send, until};
 
 type Served = (Request<h2::RecvStream>, SendResponse<Bytes>);
 
@@ -177,7 +181,59 @@ async fn a_body_that_its_caller_breaks_off_is_the_caller_s_fault() {
     let end = send(&pool, &target, request(Method::POST, body)).await;
     assert!(matches!(end, SendEnd::CallerLeft { .. }), "{end:?}");
     assert_eq!(pool.status().in_use, 0);
-    let (response, _) = head(send(&pool, &target, super::post("hello")).await);
+    let (response, _) = head(send(&pool, &target, post("hello")).await);
     assert_eq!(read(response.into_body()).await.expect("a body"), "hello");
     assert_eq!(upstream.opened(), 1, "the connection is left to others");
+}
+
+/// A peer that reads nothing fills the socket, so that nothing of the next request passes. It is
+/// still in the library's hands and would go out later: nobody may be told that it never will.
+#[tokio::test]
+async fn a_request_that_may_still_go_out_is_not_called_unsent() {
+    const INITIAL_WINDOW_SIZE: u16 = 4;
+    const ALL: u32 = (1 << 31) - 1;
+    let settings: &[(u16, u32)] = &[(INITIAL_WINDOW_SIZE, ALL)];
+    let (_upstream, pool, target) = super::http2::stage(settings, |mut h2: H2| async move {
+        let more = (ALL - 65_535).to_be_bytes();
+        h2.send(WINDOW_UPDATE, 0, 0, &more).await;
+        std::future::pending::<()>().await;
+    })
+    .await;
+    let given = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&given);
+    let chunks = std::iter::repeat_with(move || {
+        counted.fetch_add(1, Ordering::SeqCst);
+        Ok(Frame::data(Bytes::from_static(&[0; 64 * 1024])))
+    });
+    let endless = StreamBody::new(futures_util::stream::iter(chunks)).boxed_unsync();
+    let ready = acquire(&pool, &target).await;
+    let fills = tokio::spawn(async move {
+        let request = request(Method::POST, endless);
+        ready.send(request, &patient(), in_time()).await
+    });
+    let (last, looks) = (AtomicUsize::new(0), AtomicUsize::new(0));
+    until("the socket is full", || {
+        let now = given.load(Ordering::SeqCst);
+        match last.swap(now, Ordering::SeqCst) == now && now > 0 {
+            true => looks.fetch_add(1, Ordering::SeqCst) > 10_000,
+            false => {
+                looks.store(0, Ordering::SeqCst);
+                false
+            }
+        }
+    })
+    .await;
+    let timeouts = Timeouts {
+        write: SOON,
+        ..patient()
+    };
+    // What the first leaves may still fit into the buffer of TLS; nothing of the second does.
+    for _ in 0..2 {
+        let ready = acquire(&pool, &target).await;
+        let ended = ready.send(post("hello"), &timeouts, in_time()).await;
+        assert_eq!(failure(ended), Failure::Write);
+    }
+    fills.abort();
+    assert!(fills.await.is_err());
+    assert_eq!(pool.status().in_use, 0);
 }

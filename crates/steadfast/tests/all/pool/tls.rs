@@ -341,3 +341,24 @@ async fn files_that_cannot_be_used_are_named_with_the_reason_and_the_next_step()
     }
     assert!(UpstreamTls::new(&sound).is_ok());
 }
+
+/// A TLS 1.3 server sends tickets after its handshake, which stand in the socket when the first
+/// request goes out (RFC 8446, 4.6.1).
+#[tokio::test]
+async fn what_tls_says_between_requests_does_not_end_a_connection() {
+    let authority = Authority::new();
+    let shaken = std::sync::Arc::new(tokio::sync::Notify::new());
+    let told = std::sync::Arc::clone(&shaken);
+    let config = authority.signs("localhost").server_of(&[&TLS13]);
+    let upstream = Secured::start(config, move |peer| {
+        told.notify_one();
+        peer.keep_answering(OK)
+    })
+    .await;
+    let pool = pool(authority.trusted());
+    let ready = acquire(&pool, &upstream.target()).await;
+    shaken.notified().await;
+    let (response, _) = head(ready.send(post("hello"), &patient(), in_time()).await);
+    assert_eq!(read(response.into_body()).await.expect("a body"), "ok");
+    assert_eq!(upstream.opened(), 1);
+}
