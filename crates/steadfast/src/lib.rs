@@ -3,6 +3,7 @@
 //! Everything here acts; every decision is [`steadfast_core`]'s. Time and chance enter in [`clock`]
 //! and nowhere else.
 
+pub mod attempts;
 pub mod body;
 pub mod client;
 pub mod clock;

@@ -3,13 +3,11 @@
 //! Everything here acts and gives evidence. Whether an operation may be sent again is
 //! [`steadfast_core::retry`]'s decision; nothing in this folder repeats a request on its own.
 
-mod attempts;
 pub mod pool;
 mod target;
 mod tls;
-mod upstream;
 
-pub use attempts::{Asked, Attempts, Rules};
 pub use target::{Scheme, Target, TargetError};
 pub use tls::{TlsError, TlsFiles, TlsPart, UpstreamTls};
-pub use upstream::{Leave, SharedUpstream};
+
+pub use crate::attempts::{Asked, Attempts, Leave, Rules, SharedUpstream};

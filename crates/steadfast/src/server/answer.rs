@@ -20,8 +20,8 @@ use super::caller::{Given, Reply, Teller};
 use super::execute::{Execute, Executed, Failed};
 use super::reply;
 use super::work::{Work, bounded};
+use crate::attempts::Leave;
 use crate::body::{Body, BoxError, Cut, failure_of};
-use crate::client::Leave;
 use crate::clock;
 use crate::event::{End, KeyedOutcome};
 

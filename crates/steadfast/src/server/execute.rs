@@ -14,8 +14,8 @@ use steadfast_core::attempt::Failure;
 use steadfast_core::deadline::Deadline;
 use tower::{Service, ServiceExt};
 
+use crate::attempts::SharedUpstream;
 use crate::body::{Body, BoxError};
-use crate::client::SharedUpstream;
 
 /// An attempt that brought no whole answer.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use super::answer::Came;
 use super::execute::Execute;
 use super::hold::Again;
 use super::work::Work;
-use crate::client::Leave;
+use crate::attempts::Leave;
 
 /// The end of the last attempt that was sent, and the decision that nothing follows it.
 type Last = (Came, Decision);

@@ -27,7 +27,7 @@ use super::hold::{Held, Mark, Renewing};
 use super::operation::KeyedOperation;
 use super::unprotected::without_store;
 use super::{Asked, Server, reply, withdraw};
-use crate::client::{self, Attempts, Leave, Rules, SharedUpstream};
+use crate::attempts::{self, Attempts, Leave, Rules, SharedUpstream};
 use crate::clock;
 use crate::event::Attempt;
 
@@ -57,7 +57,7 @@ pub(super) async fn run<E: Execute>(
             return teller.tell(reply);
         }
     };
-    let attempts = attempts(&asked, &execute, &row);
+    let attempts = course(&asked, &execute, &row);
     let held = Arc::new(Held::new(server.clone(), Arc::clone(&asked), row, since));
     let renewing = held.renewing();
     let attempt = held.attempt(1);
@@ -90,11 +90,11 @@ async fn shut_out(server: &Server, asked: &Asked, shut: Shut) -> Reply {
 /// The attempts of a claim. One, where it is not this layer's to repeat; more under the route's
 /// rules. Its key lets it go again after an unknown end only where the record's and the route's way
 /// out both say that the upstream honours it.
-fn attempts<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
+fn course<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
     let policy = &asked.policy;
     let stricter = row.standing.on_unknown.min(policy.idempotency.on_unknown);
     let headers = &asked.parts.headers;
-    let operation = client::Asked {
+    let operation = attempts::Asked {
         method: asked.parts.method.clone(),
         key: match stricter {
             OnUnknown::Repeat => KeyUse::Honoured,

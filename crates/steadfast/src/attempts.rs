@@ -4,6 +4,8 @@
 //! to send. What they share is here, so that they cannot disagree: the course so far, the share of
 //! the deadline, the leave of the upstream, and the question to [`steadfast_core::retry`].
 
+mod upstream;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,7 +20,8 @@ use steadfast_core::retry::{self, Course, Decision, Next, RetryPolicy, Signs, Si
 use steadfast_core::timeouts::Timeouts;
 use steadfast_core::upstream::{Refused, Sends};
 
-use super::upstream::{Leave, SharedUpstream};
+pub use upstream::{Leave, SharedUpstream};
+
 use crate::clock;
 
 /// The rules of an endpoint's attempts. Cheap to clone.
