@@ -100,6 +100,21 @@ pub fn within<F: Future>(
     tokio::time::timeout(length, future).map(|ended| ended.map_err(|_| Elapsed))
 }
 
+/// Waits for `future`, until `ends` at most. A future that is ready is taken even then, and has cost
+/// no reading of the clock.
+pub async fn until<F: Future>(ends: MonoTime, future: F) -> Result<F::Output, Elapsed> {
+    let mut future = std::pin::pin!(future);
+    let mut timer = None;
+    std::future::poll_fn(|cx| {
+        if let Poll::Ready(done) = future.as_mut().poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        let timer = timer.get_or_insert_with(|| Timer::at(ends));
+        timer.poll_rung(cx).map(|()| Err(Elapsed))
+    })
+    .await
+}
+
 /// `N` random bytes from the operating system.
 ///
 /// # Panics

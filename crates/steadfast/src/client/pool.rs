@@ -69,6 +69,8 @@ pub enum Reuse {
     Safe,
     /// It may not.
     Unsafe,
+    /// A new connection only: one that had been used before has just failed.
+    Fresh,
 }
 
 /// No connection: the request was never sent.
@@ -158,7 +160,7 @@ impl Pool {
         };
         // Asked again: what was at rest may have been taken, or laid down, meanwhile.
         if let Some((link, since)) = slot.take(reuse, clock::mono_now()) {
-            return Ok(Ready::new(target.clone(), (link, since), slot, began));
+            return Ok(Ready::new(target.clone(), (link, since), slot, began).used_before());
         }
         slot.make_room();
         let link = dial::dial(target, timeouts, ends).await?;
@@ -216,5 +218,5 @@ impl fmt::Debug for Pool {
 
 fn ready(target: &Target, slot: Slot, reuse: Reuse, now: MonoTime) -> Option<Ready> {
     let rested = slot.take(reuse, now)?;
-    Some(Ready::new(target.clone(), rested, slot, now))
+    Some(Ready::new(target.clone(), rested, slot, now).used_before())
 }

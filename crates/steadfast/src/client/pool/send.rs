@@ -34,6 +34,7 @@ pub struct Ready {
     /// Taken by sending.
     held: Option<Held>,
     began: MonoTime,
+    used_before: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +91,19 @@ impl Ready {
             target,
             held: Some(held),
             began,
+            used_before: false,
         }
+    }
+
+    /// It was at rest, not made for this request.
+    pub(super) fn used_before(mut self) -> Ready {
+        self.used_before = true;
+        self
+    }
+
+    /// The connection was at rest before: it may have been closed meanwhile.
+    pub fn was_used_before(&self) -> bool {
+        self.used_before
     }
 
     /// Sends `request` once and waits for the head of its answer.
