@@ -6,7 +6,7 @@ mod connecting;
 mod evidence;
 mod leaving;
 mod reuse;
-mod upstream;
+pub(crate) mod upstream;
 
 use std::time::Duration;
 
