@@ -6,9 +6,8 @@
 use std::collections::VecDeque;
 use std::error::Error;
 use std::fmt;
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Buf;
@@ -74,6 +73,7 @@ pub struct AnswerBody<B: Body> {
     kept: VecDeque<Frame<B::Data>>,
     /// Still to be read; gone once it ended, either way.
     rest: Option<B>,
+    was_cut: bool,
     idle: Duration,
     deadline: Deadline,
     /// Since when a chunk is being waited for. Time in which nobody asked is not the service's.
@@ -100,6 +100,7 @@ where
         AnswerBody {
             kept: VecDeque::new(),
             rest: Some(body),
+            was_cut: false,
             idle,
             deadline,
             waiting_since: None,
@@ -108,21 +109,26 @@ where
     }
 
     /// Reads until the end, or until more than `limit` bytes are kept.
-    pub(super) async fn read_ahead(&mut self, limit: usize) -> Ahead {
-        let mut bytes = 0;
-        while let Some(frame) = poll_fn(|cx| self.poll_rest(cx)).await {
-            match frame {
-                Ok(frame) => {
-                    bytes += frame.data_ref().map_or(0, Buf::remaining);
+    pub(super) fn poll_ahead(&mut self, cx: &mut Context<'_>, limit: usize) -> Poll<Ahead> {
+        loop {
+            match ready!(self.poll_rest(cx)) {
+                None => return Poll::Ready(Ahead::Whole),
+                Some(Err(cut)) => return Poll::Ready(Ahead::Cut(cut)),
+                Some(Ok(frame)) => {
+                    // Most answers that are kept have one frame, and wait with many others.
+                    self.kept.reserve_exact(1);
                     self.kept.push_back(frame);
-                    if bytes > limit {
-                        return Ahead::Longer;
-                    }
                 }
-                Err(cut) => return Ahead::Cut(cut),
+            }
+            if self.kept_bytes() > limit as u64 {
+                return Poll::Ready(Ahead::Longer);
             }
         }
-        Ahead::Whole
+    }
+
+    fn kept_bytes(&self) -> u64 {
+        let data = self.kept.iter().filter_map(|frame| frame.data_ref());
+        data.map(|data| data.remaining() as u64).sum()
     }
 
     /// The bytes of what was read ahead.
@@ -132,9 +138,9 @@ where
         data.flat_map(|data| data.chunk().iter().copied()).collect()
     }
 
-    /// What is not in hand is not fetched any more.
+    /// All of it is in hand.
     pub(super) fn is_whole(&self) -> bool {
-        self.rest.as_ref().is_none_or(Body::is_end_stream)
+        !self.was_cut && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn poll_rest(
@@ -177,6 +183,7 @@ where
     fn cut(&mut self, cut: AnswerCut) -> Poll<Option<Result<Frame<B::Data>, AnswerCut>>> {
         self.rest = None;
         self.timer = None;
+        self.was_cut = true;
         Poll::Ready(Some(Err(cut)))
     }
 }
@@ -202,12 +209,12 @@ where
     }
 
     fn is_end_stream(&self) -> bool {
-        self.kept.is_empty() && self.is_whole()
+        let ended = self.rest.as_ref().is_none_or(Body::is_end_stream);
+        self.kept.is_empty() && ended
     }
 
     fn size_hint(&self) -> SizeHint {
-        let kept = self.kept.iter().filter_map(|frame| frame.data_ref());
-        let kept: u64 = kept.map(|data| data.remaining() as u64).sum();
+        let kept = self.kept_bytes();
         let rest = match &self.rest {
             Some(rest) => rest.size_hint(),
             None => SizeHint::with_exact(0),

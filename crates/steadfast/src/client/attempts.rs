@@ -62,7 +62,7 @@ pub struct Asked {
 /// An operation's attempts.
 #[derive(Clone, Debug)]
 pub struct Attempts {
-    rules: Rules,
+    rules: Arc<Rules>,
     asked: Asked,
     deadline: Deadline,
     upstream: SharedUpstream,
@@ -76,13 +76,13 @@ pub struct Attempts {
 impl Attempts {
     /// The first attempt is due. All of them end by `deadline`.
     pub fn new(
-        rules: Rules,
+        rules: impl Into<Arc<Rules>>,
         asked: Asked,
         deadline: Deadline,
         upstream: SharedUpstream,
     ) -> Attempts {
         Attempts {
-            rules,
+            rules: rules.into(),
             asked,
             deadline,
             upstream,

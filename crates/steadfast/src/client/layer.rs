@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use futures_util::FutureExt as _;
 use http::{Request, Response};
 use http_body::Body;
 use steadfast_core::attempt::Failure;
@@ -135,6 +136,23 @@ where
     }
 
     fn call(&mut self, request: Request<R>) -> Self::Future {
+        Box::pin(self.operation(request.map(Into::into)))
+    }
+}
+
+impl<S, D> ClientService<S, D> {
+    /// One operation, not boxed.
+    fn operation<B>(
+        &self,
+        request: Request<RequestBody>,
+    ) -> impl Future<Output = Result<Ended<AnswerBody<B>>, Infallible>> + Send + use<S, D, B>
+    where
+        S: Service<Request<AttemptBody>, Response = Response<B>> + Clone + Send + 'static,
+        S::Future: Send,
+        S::Error: Send,
+        D: Evidence<S::Error> + Clone + Send + Sync + 'static,
+        B: Body<Data: Send, Error: Into<BoxError>> + Send + Unpin + 'static,
+    {
         let way = OverService {
             template: self.inner.clone(),
             door: self.layer.door.clone(),
@@ -142,11 +160,11 @@ where
         let settings = Arc::clone(&self.layer.settings);
         let upstream = self.layer.upstream.clone();
         // The deadline runs from the call on, not from the first polling.
-        let mut operation = settings.prepare(request.map(Into::into));
-        Box::pin(async move {
-            let run = Run::new(&settings, &mut operation, upstream, way);
+        let mut operation = settings.prepare(request);
+        async move {
+            let mut run = Run::new(&settings, &mut operation, upstream, way);
             Ok(run.to_its_end().await)
-        })
+        }
     }
 }
 
@@ -191,20 +209,23 @@ where
         }
     }
 
-    async fn send(
+    // Not an `async fn`, which would hold the request as well, while its answer is waited for.
+    fn send(
         &mut self,
         mut ready: S,
         request: Request<AttemptBody>,
         ends: MonoTime,
-    ) -> Result<Came<B>, Fell> {
-        match clock::until(ends, ready.call(request)).await {
+    ) -> impl Future<Output = Result<Came<B>, Fell>> + Send {
+        let call = clock::until(ends, ready.call(request));
+        let door = &self.door;
+        call.map(move |ended| match ended {
             Ok(Ok(answer)) => Ok(Came {
                 answer,
                 // Whether it was is not known; the doubtful of both is that it was.
                 request_written: true,
             }),
-            Ok(Err(error)) => Err(self.door.seen(error).into()),
+            Ok(Err(error)) => Err(door.seen(error).into()),
             Err(Elapsed) => Err(Fell::from(Seen::from(Failure::ReadTimeout))),
-        }
+        })
     }
 }

@@ -128,7 +128,7 @@ impl Client {
                 Ok(target) => target,
                 Err(detail) => return refused(&operation, story, detail),
             };
-            let run = self.run(&mut operation, target, story);
+            let mut run = self.run(&mut operation, target, story);
             let (answer, account) = match run.to_its_end().await {
                 Ended::Done { answer, account } => (answer, account),
                 other => return other,

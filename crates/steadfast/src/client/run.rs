@@ -4,9 +4,10 @@
 //! Decides nothing: each step asks [`Attempts`]. Dropping the future lets everything go: the leave
 //! of the upstream, the timer, the connection.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::future::join;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
 use steadfast_core::attempt::{AttemptEnd, Failure};
@@ -15,9 +16,10 @@ use steadfast_core::repeat::KeyUse;
 use steadfast_core::replay;
 use steadfast_core::retry::{Decision, Next, Reason, Signs};
 use steadfast_core::retry_after::Advice;
+use steadfast_core::time::MonoTime;
 use steadfast_core::upstream::Refused;
 
-use super::answer_body::{Ahead, AnswerBody};
+use super::answer_body::{Ahead, AnswerBody, AnswerCut};
 use super::attempts::Attempts;
 use super::ended::{Account, Ended};
 use super::hop;
@@ -35,10 +37,6 @@ const KEPT_WHILE_WAITING: usize = 16 * 1024;
 
 /// A problem document larger than this is not one of ours.
 const PROBLEM: usize = 16 * 1024;
-
-/// How long the rest of an answer is waited for where the repeat itself waits less. Long enough for
-/// what is on its way already.
-const LAST_BYTES: Duration = Duration::from_millis(100);
 
 /// One operation on its way.
 pub(super) struct Run<'a, W: Way> {
@@ -92,27 +90,40 @@ impl<'a, W: Way> Run<'a, W> {
     }
 
     /// Runs it to its end.
-    pub(super) async fn to_its_end(mut self) -> Ended<AnswerBody<W::Body>> {
+    pub(super) async fn to_its_end(&mut self) -> Ended<AnswerBody<W::Body>> {
         loop {
             let began = clock::mono_now();
-            let last = match self.attempt().await {
-                Tried::Ended(last) => last,
-                Tried::Refused(by) => return self.refused(by),
-                Tried::TooLate => return self.too_late(),
-            };
-            let decision = self.decide(&last);
-            self.story.add(Told {
-                number: self.attempts.number(),
-                started: began.since(self.operation.began),
-                took: clock::mono_now().since(began),
-                end: last.end,
-                decision,
-            });
-            self.last = Some(last);
-            match decision.next {
-                Next::Retry { wait, .. } => self.wait(decision, wait).await,
-                _ => return self.ends(decision, None),
+            let tried = self.attempt().await;
+            match self.judge(began, tried) {
+                Ok(decision) => self.wait(decision).await,
+                Err(ended) => return ended,
             }
+        }
+    }
+
+    /// What comes after an attempt: another one, after the decision's wait, or the end.
+    fn judge(
+        &mut self,
+        began: MonoTime,
+        tried: Tried<W::Body>,
+    ) -> Result<Decision, Ended<AnswerBody<W::Body>>> {
+        let last = match tried {
+            Tried::Ended(last) => last,
+            Tried::Refused(by) => return Err(self.refused(by)),
+            Tried::TooLate => return Err(self.too_late()),
+        };
+        let decision = self.decide(&last);
+        self.story.add(Told {
+            number: self.attempts.number(),
+            started: began.since(self.operation.began),
+            took: clock::mono_now().since(began),
+            end: last.end,
+            decision,
+        });
+        self.last = Some(last);
+        match decision.next {
+            Next::Retry { .. } => Ok(decision),
+            _ => Err(self.ends(decision, None)),
         }
     }
 
@@ -136,10 +147,23 @@ impl<'a, W: Way> Run<'a, W> {
             // Only a stream that was read has nothing to lend, and nothing goes again after it.
             return Tried::TooLate;
         };
-        match self.way.send(ready, request, ends).await {
-            Ok(came) => Tried::Ended(self.came(leave, came).await),
-            Err(fell) => Tried::Ended(self.fell(leave, fell)),
-        }
+        let Came {
+            answer,
+            request_written,
+        } = match self.way.send(ready, request, ends).await {
+            Ok(came) => came,
+            Err(fell) => return Tried::Ended(self.fell(leave, fell)),
+        };
+        let (idle, deadline) = (self.settings.policy.timeouts.idle, self.operation.deadline);
+        let mut answer = answer.map(|body| AnswerBody::new(body, idle, deadline));
+        let (ahead, problem) = match self.reads_ahead(&answer) {
+            (Some(limit), problem) => look_into(&mut answer, limit, problem).await,
+            (None, _) => (None, None),
+        };
+        Tried::Ended(match ahead {
+            Some(Ahead::Cut(cut)) => self.was_cut(leave, &cut),
+            _ => self.came(leave, answer, request_written, problem.as_deref()),
+        })
     }
 
     /// The request of the attempt that is due.
@@ -187,29 +211,16 @@ impl<'a, W: Way> Run<'a, W> {
         }
     }
 
-    /// Reads of the answer what the decision needs, and notes what it says.
-    async fn came(&mut self, leave: Leave, came: Came<W::Body>) -> Last<W::Body> {
-        let (idle, deadline) = (self.settings.policy.timeouts.idle, self.operation.deadline);
-        let mut answer = came
-            .answer
-            .map(|body| AnswerBody::new(body, idle, deadline));
-        let limit = self.reads_ahead(&answer);
-        let (ahead, problem) = look_into(&mut answer, limit).await;
+    /// What the answer says.
+    fn came(
+        &self,
+        leave: Leave,
+        answer: Response<AnswerBody<W::Body>>,
+        request_written: bool,
+        problem: Option<&str>,
+    ) -> Last<W::Body> {
         let (status, headers) = (answer.status(), answer.headers());
-        if let Some(Ahead::Cut(cut)) = ahead {
-            let detail = Some(cut.to_string());
-            let end = AttemptEnd::Failed(cut.failure());
-            leave.ended(&end, false);
-            return Last {
-                end,
-                signs: Signs::NONE,
-                answer: None,
-                detail,
-                own_fault: false,
-            };
-        }
-        let problem = problem.as_deref();
-        let read = replay::read(status, headers, problem, came.request_written);
+        let read = replay::read(status, headers, problem, request_written);
         let honoured = self.operation.key_use == KeyUse::Honoured;
         let signs = replay::signs(status, headers, problem, honoured, clock::wall_now());
         let end = AttemptEnd::Answered(read);
@@ -219,6 +230,19 @@ impl<'a, W: Way> Run<'a, W> {
             signs,
             answer: Some(answer),
             detail: None,
+            own_fault: false,
+        }
+    }
+
+    /// The answer was to be read whole, and did not come whole.
+    fn was_cut(&self, leave: Leave, cut: &AnswerCut) -> Last<W::Body> {
+        let end = AttemptEnd::Failed(cut.failure());
+        leave.ended(&end, false);
+        Last {
+            end,
+            signs: Signs::NONE,
+            answer: None,
+            detail: Some(cut.to_string()),
             own_fault: false,
         }
     }
@@ -251,29 +275,36 @@ impl<'a, W: Way> Run<'a, W> {
         }
     }
 
-    /// Waits; the answer that came is kept meanwhile if it is small, and its connection let go.
-    async fn wait(&mut self, decision: Decision, wait: Duration) {
+    /// Waits. Meanwhile the answer that came is read, so that its connection is free for the repeat,
+    /// and kept if it is small: it is the last one, should the repeat be kept back.
+    async fn wait(&mut self, decision: Decision) {
+        let waiting = self.attempts.wait(&decision);
         let answer = self.last.as_mut().and_then(|last| last.answer.as_mut());
-        let drained = match answer {
-            Some(answer) if !answer.body().is_whole() => {
-                let limit = wait.max(LAST_BYTES);
-                let whole = answer.body_mut().read_ahead(KEPT_WHILE_WAITING);
-                let (_, ahead) =
-                    join(self.attempts.wait(&decision), clock::within(limit, whole)).await;
-                matches!(ahead, Ok(Ahead::Whole))
-            }
-            _ => {
-                self.attempts.wait(&decision).await;
-                true
-            }
+        let Some(answer) = answer.filter(|answer| !answer.body().is_whole()) else {
+            waiting.await;
+            return;
         };
-        if let Some(last) = self.last.as_mut().filter(|_| !drained) {
+        let (mut waiting, mut reading) = (pin!(waiting), true);
+        poll_fn(|cx| {
+            if reading {
+                reading = answer
+                    .body_mut()
+                    .poll_ahead(cx, KEPT_WHILE_WAITING)
+                    .is_pending();
+            }
+            waiting.as_mut().poll(cx)
+        })
+        .await;
+        // What has not come by now is not waited for; what is too long is let go.
+        if !answer.body().is_whole()
+            && let Some(last) = &mut self.last
+        {
             last.answer = None;
         }
     }
 
     /// The attempt that was decided upon was kept back.
-    fn refused(mut self, by: Refused) -> Ended<AnswerBody<W::Body>> {
+    fn refused(&mut self, by: Refused) -> Ended<AnswerBody<W::Body>> {
         let again = match by {
             Refused::Open(shut) => Some(shut.retry_after),
             Refused::Budget => None,
@@ -289,7 +320,7 @@ impl<'a, W: Way> Run<'a, W> {
         self.ends(decision, again)
     }
 
-    fn too_late(mut self) -> Ended<AnswerBody<W::Body>> {
+    fn too_late(&mut self) -> Ended<AnswerBody<W::Body>> {
         let decision = match &self.last {
             Some(last) => self.attempts.too_late(&last.end, &last.signs),
             None => unsent(Reason::Deadline),
@@ -305,8 +336,12 @@ impl<'a, W: Way> Run<'a, W> {
         }
     }
 
-    fn ends(self, decision: Decision, retry_after: Option<Duration>) -> Ended<AnswerBody<W::Body>> {
-        let (answer, detail, told) = match self.last {
+    fn ends(
+        &mut self,
+        decision: Decision,
+        retry_after: Option<Duration>,
+    ) -> Ended<AnswerBody<W::Body>> {
+        let (answer, detail, told) = match self.last.take() {
             Some(last) => (last.answer, last.detail, last.signs.retry_after),
             None => (None, None, Advice::Absent),
         };
@@ -314,7 +349,7 @@ impl<'a, W: Way> Run<'a, W> {
             effect: decision.effect,
             reason: decision.reason,
             key: self.operation.key.clone(),
-            story: self.story,
+            story: std::mem::take(&mut self.story),
             detail,
             retry_after: retry_after.or(told.wait()),
         };
@@ -325,15 +360,13 @@ impl<'a, W: Way> Run<'a, W> {
 /// Reads ahead as far as is said; the type of the problem, where it is one.
 async fn look_into<B>(
     answer: &mut Response<AnswerBody<B>>,
-    (limit, problem): (Option<usize>, bool),
+    limit: usize,
+    problem: bool,
 ) -> (Option<Ahead>, Option<String>)
 where
     B: Body<Error: Into<BoxError>> + Unpin,
 {
-    let Some(limit) = limit else {
-        return (None, None);
-    };
-    let ahead = answer.body_mut().read_ahead(limit).await;
+    let ahead = poll_fn(|cx| answer.body_mut().poll_ahead(cx, limit)).await;
     let kind = match (problem, &ahead) {
         (true, Ahead::Whole) => problem_type(&answer.body().read()),
         _ => None,

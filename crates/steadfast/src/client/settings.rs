@@ -4,6 +4,8 @@
 //! operation is (requirements T4, I1). A key is made here and nowhere else, outside of the loop of
 //! attempts, so no repeat can have another one.
 
+use std::sync::Arc;
+
 use http::header::{HeaderMap, HeaderName, IF_MATCH, IF_UNMODIFIED_SINCE};
 use http::request::Parts;
 use http::{Method, Request};
@@ -22,7 +24,7 @@ use crate::clock;
 /// What holds for every operation of a client.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
-    pub(super) rules: Rules,
+    pub(super) rules: Arc<Rules>,
     pub(super) policy: RoutePolicy,
     /// The endpoint honours keys: writes get one, and repeats under it are safe.
     pub(super) honours_keys: bool,
@@ -46,7 +48,7 @@ pub(super) struct Prepared {
 impl Settings {
     pub(super) fn new(policy: RoutePolicy) -> Settings {
         Settings {
-            rules: Rules::of(&policy),
+            rules: Arc::new(Rules::of(&policy)),
             policy,
             honours_keys: false,
             hop_fields: true,
@@ -103,7 +105,7 @@ impl Prepared {
             body: self.body.kind(),
             conditional: is_conditional(&self.head.headers),
         };
-        let attempts = Attempts::new(settings.rules.clone(), asked, self.deadline, upstream);
+        let attempts = Attempts::new(Arc::clone(&settings.rules), asked, self.deadline, upstream);
         match settings.policy.honor_attempts && self.carried.attempt() > 1 {
             true => attempts.only_unsent(),
             false => attempts,

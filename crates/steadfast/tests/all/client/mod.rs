@@ -8,6 +8,7 @@ mod limits;
 mod properties;
 mod ready;
 mod redirects;
+mod room;
 mod script;
 mod stale;
 
