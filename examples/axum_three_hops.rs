@@ -3,9 +3,10 @@
 //!
 //!     cargo run -p steadfast --features axum --example axum_three_hops -- PORT
 //!
-//! Three services listen: `front` on PORT, which asks `middle`, which asks `back`. `GET /?work_ms=N`
-//! lets `back` work for N milliseconds, if it has so long; each adds a line with what it had left.
-//! Try it with `curl -H 'Request-Timeout-Ms: 500' 'http://127.0.0.1:PORT/?work_ms=100'`.
+//! Three services listen: `front` on PORT, which asks `middle`, which asks `back`. `GET
+//! /?work_ms=N` lets `back` work for N milliseconds, if it has so long; each adds a line with what
+//! it had left. Try it with `curl -H 'Request-Timeout-Ms: 500'
+//! 'http://127.0.0.1:PORT/?work_ms=100'`.
 
 use std::error::Error;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The client layer over another client: hyper-util's, whose own hidden retries are off, so that one
-//! layer owns them. The same goes for reqwest (`retry::never()`, `redirect::Policy::none()`).
+//! The client layer over another client: hyper-util's, whose own hidden retries are off, so that
+//! one layer owns them. The same goes for reqwest (`retry::never()`, `redirect::Policy::none()`).
 //!
 //!     cargo run -p steadfast --example hyper_client -- http://127.0.0.1:3000/orders
 //!

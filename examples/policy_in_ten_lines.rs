@@ -1,4 +1,4 @@
-//! A policy in ten lines: what is repeated, how often, after which waits, within which limits.
+//! A policy in ten lines: how often is it sent, after which waits, and until when.
 //!
 //!     cargo run -p steadfast --example policy_in_ten_lines -- http://127.0.0.1:3000/orders
 //!
@@ -13,7 +13,6 @@ use steadfast::client::{Client, Ended};
 use steadfast::core::backoff::{Backoff, Curve, Jitter};
 use steadfast::core::policy::RoutePolicy;
 use steadfast::core::retry::RetryPolicy;
-use steadfast::core::timeouts::Timeouts;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -21,15 +20,16 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let url = std::env::args().nth(1).ok_or(usage)?;
     let ms = Duration::from_millis;
 
-    let mut retry = RetryPolicy::default();
-    retry.max_attempts = 4.try_into()?;
-    retry.backoff = Backoff::new(Curve::Exponential, ms(50), ms(1000), Jitter::Full)?;
-    let mut timeouts = Timeouts::default();
-    timeouts.attempt = ms(500);
-    let mut policy = RoutePolicy::default();
-    policy.deadline = ms(2000);
-    policy.timeouts = timeouts;
-    policy.retry = Arc::new(retry);
+    let retry = RetryPolicy {
+        max_attempts: 4.try_into()?,
+        backoff: Backoff::new(Curve::Exponential, ms(50), ms(1000), Jitter::Full)?,
+        ..RetryPolicy::default()
+    };
+    let policy = RoutePolicy {
+        deadline: ms(2000),
+        retry: Arc::new(retry),
+        ..RoutePolicy::default()
+    };
     let client = Client::new(policy);
 
     let ended = client.send(Request::get(url).body(())?).await;

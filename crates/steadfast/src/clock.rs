@@ -101,8 +101,8 @@ pub fn within<F: Future>(
     tokio::time::timeout(length, future).map(|ended| ended.map_err(|_| Elapsed))
 }
 
-/// Waits for `future`, until `ends` at most. A future that is ready is taken even then, and has cost
-/// no reading of the clock.
+/// Waits for `future`, until `ends` at most. A future that is ready is taken even then, and has
+/// cost no reading of the clock.
 pub fn until<F: Future>(ends: MonoTime, future: F) -> Until<F> {
     Until {
         future,

@@ -1,8 +1,8 @@
 //! How an operation ended, for whoever asked for it.
 //!
 //! Done, failed and unknown are three results (requirement U1): what may have been executed is
-//! never told as a failure. Each says what the server may have done, why nothing more was tried, and
-//! what to do next.
+//! never told as a failure. Each says what the server may have done, why nothing more was tried,
+//! and what to do next.
 
 use std::fmt;
 
@@ -170,8 +170,8 @@ impl Account {
 }
 
 impl fmt::Display for Account {
-    /// The phase and what was seen, what may have been done, the reason, the next step. Never a key,
-    /// a body or a URL (S2).
+    /// The phase and what was seen, what may have been done, the reason, the next step. Never a
+    /// key, a body or a URL (S2).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (self.story.last(), &self.detail) {
             (None, Some(detail)) => write!(f, "Nothing was sent: {detail}. ")?,

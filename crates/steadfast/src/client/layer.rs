@@ -65,8 +65,8 @@ impl<D> ClientLayer<D> {
         self.set(|settings| settings.hop_fields = false)
     }
 
-    /// An answer of up to `bytes` is read whole before it counts as one, so that a body which is cut
-    /// can be asked for again. A longer one is passed on from there as it comes.
+    /// An answer of up to `bytes` is read whole before it counts as one, so that a body which is
+    /// cut can be asked for again. A longer one is passed on from there as it comes.
     #[must_use]
     pub fn with_whole_answers(self, bytes: usize) -> Self {
         self.set(|settings| settings.whole_answers = Some(bytes))
@@ -163,7 +163,7 @@ impl<S, D> ClientService<S, D> {
         let mut operation = settings.prepare(request);
         async move {
             let mut run = Run::new(&settings, &mut operation, upstream, way);
-            Ok(run.to_its_end().await)
+            Ok(run.until_its_end().await)
         }
     }
 }

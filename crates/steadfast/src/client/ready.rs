@@ -66,16 +66,16 @@ impl ClientBuilder {
         self
     }
 
-    /// An answer of up to `bytes` is read whole before it counts as one, so that a body which is cut
-    /// can be asked for again. A longer one is passed on from there as it comes.
+    /// An answer of up to `bytes` is read whole before it counts as one, so that a body which is
+    /// cut can be asked for again. A longer one is passed on from there as it comes.
     pub fn with_whole_answers(mut self, bytes: usize) -> Self {
         self.settings.whole_answers = Some(bytes);
         self
     }
 
-    /// Follows up to `most` redirects of an operation, within its deadline: 303 by `GET`, 307 and 308
-    /// as they are, 301 and 302 of a safe method. Never from https to http, and never with a key or
-    /// credentials to another origin; what cannot be followed so is the answer.
+    /// Follows up to `most` redirects of an operation, within its deadline: 303 by `GET`, 307 and
+    /// 308 as they are, 301 and 302 of a safe method. Never from https to http, and never with a
+    /// key or credentials to another origin; what cannot be followed so is the answer.
     pub fn follow_redirects(mut self, most: u32) -> Self {
         self.redirects = most;
         self
@@ -116,9 +116,9 @@ impl Client {
     /// Sends `request`, whose URL is absolute, and repeats it as far as that is safe and within its
     /// limits.
     ///
-    /// Its deadline is the policy's, or what is [carried](super::Carried) in its extensions, if that
-    /// is earlier; it covers every attempt, every wait and the reading of the answer's body. Dropping
-    /// the future ends the operation and leaves nothing behind.
+    /// Its deadline is the policy's, or what is [carried](super::Carried) in its extensions, if
+    /// that is earlier; it covers every attempt, every wait and the reading of the answer's body.
+    /// Dropping the future ends the operation and leaves nothing behind.
     pub async fn send<R: Into<RequestBody>>(&self, request: Request<R>) -> Ended<ClientBody> {
         let shared = &*self.0;
         let mut operation = shared.settings.prepare(request.map(Into::into));
@@ -129,7 +129,7 @@ impl Client {
                 Err(detail) => return refused(&operation, story, detail),
             };
             let mut run = self.run(&mut operation, target, story);
-            let (answer, account) = match run.to_its_end().await {
+            let (answer, account) = match run.until_its_end().await {
                 Ended::Done { answer, account } => (answer, account),
                 other => return other,
             };

@@ -225,7 +225,7 @@ impl HttpBody for AttemptBody {
             Sent::Whole(bytes) => {
                 SizeHint::with_exact(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64))
             }
-            Sent::Streamed { lent, .. } => lent.hint.clone(),
+            Sent::Streamed { lent, .. } => lent.hint,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! of the upstream, the timer, the connection.
 
 use std::future::poll_fn;
+use std::ops::ControlFlow;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -57,10 +58,9 @@ struct Last<B: Body> {
     own_fault: bool,
 }
 
-/// What became of the attempt that was due.
-enum Tried<B: Body> {
-    Ended(Last<B>),
-    /// Breaker or budget kept it back.
+/// Why the attempt that was due was not made.
+enum Withheld {
+    /// By breaker or budget.
     Refused(Refused),
     /// There was no time for it.
     TooLate,
@@ -90,13 +90,13 @@ impl<'a, W: Way> Run<'a, W> {
     }
 
     /// Runs it to its end.
-    pub(super) async fn to_its_end(&mut self) -> Ended<AnswerBody<W::Body>> {
+    pub(super) async fn until_its_end(&mut self) -> Ended<AnswerBody<W::Body>> {
         loop {
             let began = clock::mono_now();
             let tried = self.attempt().await;
             match self.judge(began, tried) {
-                Ok(decision) => self.wait(decision).await,
-                Err(ended) => return ended,
+                ControlFlow::Continue(decision) => self.wait(decision).await,
+                ControlFlow::Break(ended) => return ended,
             }
         }
     }
@@ -105,12 +105,12 @@ impl<'a, W: Way> Run<'a, W> {
     fn judge(
         &mut self,
         began: MonoTime,
-        tried: Tried<W::Body>,
-    ) -> Result<Decision, Ended<AnswerBody<W::Body>>> {
+        tried: Result<Last<W::Body>, Withheld>,
+    ) -> ControlFlow<Ended<AnswerBody<W::Body>>, Decision> {
         let last = match tried {
-            Tried::Ended(last) => last,
-            Tried::Refused(by) => return Err(self.refused(by)),
-            Tried::TooLate => return Err(self.too_late()),
+            Ok(last) => last,
+            Err(Withheld::Refused(by)) => return ControlFlow::Break(self.refused(by)),
+            Err(Withheld::TooLate) => return ControlFlow::Break(self.too_late()),
         };
         let decision = self.decide(&last);
         self.story.add(Told {
@@ -122,37 +122,37 @@ impl<'a, W: Way> Run<'a, W> {
         });
         self.last = Some(last);
         match decision.next {
-            Next::Retry { .. } => Ok(decision),
-            _ => Err(self.ends(decision, None)),
+            Next::Retry { .. } => ControlFlow::Continue(decision),
+            _ => ControlFlow::Break(self.ends(decision, None)),
         }
     }
 
-    async fn attempt(&mut self) -> Tried<W::Body> {
+    async fn attempt(&mut self) -> Result<Last<W::Body>, Withheld> {
         let Some(limit) = self.attempts.share() else {
-            return Tried::TooLate;
+            return Err(Withheld::TooLate);
         };
         let mut leave = match self.attempts.admit() {
             Ok(leave) => leave,
-            Err(shut) => return Tried::Refused(Refused::Open(shut)),
+            Err(shut) => return Err(Withheld::Refused(Refused::Open(shut))),
         };
         let ends = clock::mono_now().plus(limit);
         let ready = match self.way.ready(ends).await {
             Ok(ready) => ready,
-            Err(seen) => return Tried::Ended(self.fell(leave, seen.into())),
+            Err(seen) => return Ok(self.fell(leave, seen.into())),
         };
         if let Err(by) = leave.pay() {
-            return Tried::Refused(by);
+            return Err(Withheld::Refused(by));
         }
         let Some(request) = self.request() else {
             // Only a stream that was read has nothing to lend, and nothing goes again after it.
-            return Tried::TooLate;
+            return Err(Withheld::TooLate);
         };
         let Came {
             answer,
             request_written,
         } = match self.way.send(ready, request, ends).await {
             Ok(came) => came,
-            Err(fell) => return Tried::Ended(self.fell(leave, fell)),
+            Err(fell) => return Ok(self.fell(leave, fell)),
         };
         let (idle, deadline) = (self.settings.policy.timeouts.idle, self.operation.deadline);
         let mut answer = answer.map(|body| AnswerBody::new(body, idle, deadline));
@@ -160,7 +160,7 @@ impl<'a, W: Way> Run<'a, W> {
             (Some(limit), problem) => look_into(&mut answer, limit, problem).await,
             (None, _) => (None, None),
         };
-        Tried::Ended(match ahead {
+        Ok(match ahead {
             Some(Ahead::Cut(cut)) => self.was_cut(leave, &cut),
             _ => self.came(leave, answer, request_written, problem.as_deref()),
         })
@@ -275,8 +275,8 @@ impl<'a, W: Way> Run<'a, W> {
         }
     }
 
-    /// Waits. Meanwhile the answer that came is read, so that its connection is free for the repeat,
-    /// and kept if it is small: it is the last one, should the repeat be kept back.
+    /// Waits. Meanwhile the answer that came is read, so that its connection is free for the
+    /// repeat, and kept if it is small: it is the last one, should the repeat be kept back.
     async fn wait(&mut self, decision: Decision) {
         let waiting = self.attempts.wait(&decision);
         let answer = self.last.as_mut().and_then(|last| last.answer.as_mut());
