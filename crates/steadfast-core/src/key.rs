@@ -192,6 +192,28 @@ impl Key {
         Ok(Some(Key(text)))
     }
 
+    /// A new key out of 128 random bits, as the text of a UUID version 4 (RFC 9562, 5.4): 122 bits
+    /// that nobody guesses, and no data of anybody's. One for an operation, kept for all its
+    /// attempts (I1).
+    ///
+    /// ```
+    /// use steadfast_core::key::Key;
+    /// let key = Key::random(0x0123_4567_89ab_cdef_0123_4567_89ab_cdef);
+    /// assert_eq!(key.as_str(), "01234567-89ab-4def-8123-456789abcdef");
+    /// ```
+    pub fn random(bits: u128) -> Key {
+        let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
+        let hex = format!("{bits:032x}");
+        let parts = [
+            &hex[..8],
+            &hex[8..12],
+            &hex[12..16],
+            &hex[16..20],
+            &hex[20..],
+        ];
+        Key(parts.join("-"))
+    }
+
     /// The key of a stored record. `None` if the text could never have been one; the route's rules
     /// do not count, they may have changed since.
     pub fn from_stored(text: &str) -> Option<Key> {

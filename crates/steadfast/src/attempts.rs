@@ -17,6 +17,7 @@ use steadfast_core::effect::Earlier;
 use steadfast_core::policy::{RoutePolicy, Statuses};
 use steadfast_core::repeat::{BodyKind, KeyUse, Operation};
 use steadfast_core::retry::{self, Course, Decision, Next, RetryPolicy, Signs, Situation};
+use steadfast_core::retry_after::Advice;
 use steadfast_core::timeouts::Timeouts;
 use steadfast_core::upstream::{Refused, Sends};
 
@@ -65,7 +66,7 @@ pub struct Asked {
 /// An operation's attempts.
 #[derive(Clone, Debug)]
 pub struct Attempts {
-    rules: Rules,
+    rules: Arc<Rules>,
     asked: Asked,
     deadline: Deadline,
     upstream: SharedUpstream,
@@ -79,13 +80,13 @@ pub struct Attempts {
 impl Attempts {
     /// The first attempt is due. All of them end by `deadline`.
     pub fn new(
-        rules: Rules,
+        rules: impl Into<Arc<Rules>>,
         asked: Asked,
         deadline: Deadline,
         upstream: SharedUpstream,
     ) -> Attempts {
         Attempts {
-            rules,
+            rules: rules.into(),
             asked,
             deadline,
             upstream,
@@ -164,14 +165,24 @@ impl Attempts {
     /// What the attempt's end means. Takes nothing and notes nothing.
     pub fn decide(&self, end: &AttemptEnd, signs: &Signs) -> Decision {
         let may_go = |wait| self.upstream.may_retry(wait);
-        self.ask(self.course, end, signs, may_go)
+        self.ask((self.course, self.left()), end, signs, may_go)
     }
 
     /// What `end`, after which another attempt was decided, means now that the upstream's breaker
     /// or budget has refused that attempt.
     pub fn refused(&self, end: &AttemptEnd, signs: &Signs, by: Refused) -> Decision {
         // The attempt that was refused is not part of the course.
-        self.ask(self.decided, end, signs, |_| Err(by))
+        self.ask((self.decided, self.left()), end, signs, |_| Err(by))
+    }
+
+    /// What `end`, after which another attempt was decided, means now that no time is left for it.
+    pub fn too_late(&self, end: &AttemptEnd, signs: &Signs) -> Decision {
+        let signs = Signs {
+            // It was waited for.
+            retry_after: Advice::Absent,
+            ..*signs
+        };
+        self.ask((self.decided, Duration::ZERO), end, &signs, |_| Ok(()))
     }
 
     /// Waits as `decision` says, if it says so; another attempt is due then. Dropping the future
@@ -191,9 +202,13 @@ impl Attempts {
         true
     }
 
+    fn left(&self) -> Duration {
+        self.deadline.remaining(clock::mono_now())
+    }
+
     fn ask(
         &self,
-        course: Course,
+        (course, remaining): (Course, Duration),
         end: &AttemptEnd,
         signs: &Signs,
         may_go: impl FnOnce(Duration) -> Result<(), Refused>,
@@ -208,7 +223,7 @@ impl Attempts {
             policy: &self.rules.retry,
             statuses: &self.rules.statuses,
             course,
-            remaining: self.deadline.remaining(clock::mono_now()),
+            remaining,
             attempt_limit: self.rules.timeouts.attempt,
             min_attempt: self.rules.timeouts.min_attempt,
             passed_on: self.passed_on,

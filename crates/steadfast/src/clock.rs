@@ -8,6 +8,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use pin_project_lite::pin_project;
 use steadfast_core::time::{Draw, MonoTime, WallTime};
 
 /// The instant now, on the process's monotonic clock (tokio's, so that a test may pause it).
@@ -98,6 +99,40 @@ pub fn within<F: Future>(
     future: F,
 ) -> impl Future<Output = Result<F::Output, Elapsed>> {
     tokio::time::timeout(length, future).map(|ended| ended.map_err(|_| Elapsed))
+}
+
+/// Waits for `future`, until `ends` at most. A future that is ready is taken even then, and has
+/// cost no reading of the clock.
+pub fn until<F: Future>(ends: MonoTime, future: F) -> Until<F> {
+    Until {
+        future,
+        timer: None,
+        ends,
+    }
+}
+
+pin_project! {
+    /// The future of [`until`]. It holds what it waits for once, as an `async fn` would not.
+    #[derive(Debug)]
+    pub struct Until<F> {
+        #[pin]
+        future: F,
+        timer: Option<Timer>,
+        ends: MonoTime,
+    }
+}
+
+impl<F: Future> Future for Until<F> {
+    type Output = Result<F::Output, Elapsed>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(done) = this.future.poll(cx) {
+            return Poll::Ready(Ok(done));
+        }
+        let timer = this.timer.get_or_insert_with(|| Timer::at(*this.ends));
+        timer.poll_rung(cx).map(|()| Err(Elapsed))
+    }
 }
 
 /// `N` random bytes from the operating system.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use steadfast::clock;
 use steadfast::server::status;
 use steadfast::store::{Store, StoreError};
+use steadfast_core::key::Key;
 use steadfast_core::record::{OperationId, Record};
 
 use super::config::refuse;
@@ -93,17 +94,7 @@ fn new(args: &NewKeyArgs, console: &mut Console<'_>) -> Result<Exit, Stop> {
 
 /// A random key, as UUID version 4 (RFC 9562, 5.4): 122 bits that nobody guesses.
 pub(super) fn fresh_key() -> String {
-    let bits = clock::random_bits();
-    let bits = (bits & !(0xf << 76) & !(0x3 << 62)) | (0x4 << 76) | (0x2 << 62);
-    let hex = format!("{bits:032x}");
-    [
-        &hex[..8],
-        &hex[8..12],
-        &hex[12..16],
-        &hex[16..20],
-        &hex[20..],
-    ]
-    .join("-")
+    Key::random(clock::random_bits()).as_str().to_owned()
 }
 
 fn list(

@@ -62,6 +62,11 @@ impl SharedUpstream {
         self.state().phase(clock::mono_now())
     }
 
+    /// Somebody else knows it, too.
+    pub(crate) fn is_shared(&self) -> bool {
+        Arc::strong_count(&self.0) > 1
+    }
+
     /// Held for a moment only; nothing is awaited under it.
     fn state(&self) -> MutexGuard<'_, Upstream> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)

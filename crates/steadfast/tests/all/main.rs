@@ -1,5 +1,6 @@
 //! What the crate promises, by feature, in one binary.
 
+mod client;
 mod examples;
 mod pool;
 mod reports;

@@ -13,6 +13,26 @@ use steadfast::clock;
 /// Longer than anything takes; never what a test asserts.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Every example that a test here starts.
+const EXAMPLES: [&str; 5] = [
+    "axum_orders",
+    "any_tower_service",
+    "axum_three_hops",
+    "hyper_client",
+    "policy_in_ten_lines",
+];
+
+/// Runs the example to its end with one argument: what it said.
+pub fn run(name: &str, argument: &str) -> String {
+    let output = Command::new(built(name))
+        .arg(argument)
+        .output()
+        .expect("the example runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    String::from_utf8(output.stdout).expect("text")
+}
+
 /// Where the example lies, freshly built. With all packages of the workspace at once, as the whole
 /// gate builds, so that nothing is compiled a second time with other features.
 fn built(name: &str) -> PathBuf {
@@ -23,7 +43,7 @@ fn built(name: &str) -> PathBuf {
         let target = test.ancestors().nth(3).expect("a target folder");
         let output = Command::new(env!("CARGO"))
             .args(["build", "--locked", "--workspace", "--message-format=json"])
-            .args(["--example=axum_orders", "--example=any_tower_service"])
+            .args(EXAMPLES.map(|name| format!("--example={name}")))
             .arg("--target-dir")
             .arg(target)
             .current_dir(env!("CARGO_MANIFEST_DIR"))

@@ -13,7 +13,7 @@ mod reuse;
 mod secured;
 mod sharing;
 mod tls;
-mod upstream;
+pub(crate) mod upstream;
 
 use std::time::Duration;
 
