@@ -19,6 +19,8 @@ pub enum Slug {
     BadRequest,
     /// A request body is larger than a rule allows.
     BodyTooLarge,
+    /// The upstream's breaker is open; nothing was sent.
+    CircuitOpen,
     /// The deadline ended it.
     DeadlineExceeded,
     /// Still running, and waiting was not chosen or ended.
@@ -54,7 +56,7 @@ pub enum Slug {
 /// One line of the table: slug, status, effect, retryable, title.
 type Line = (Slug, &'static str, u16, Effect, bool, &'static str);
 
-const TABLE: [Line; 17] = {
+const TABLE: [Line; 18] = {
     use Effect::{None, Unknown};
     use Slug::*;
     [
@@ -73,6 +75,14 @@ const TABLE: [Line; 17] = {
             None,
             false,
             "The request body is too large",
+        ),
+        (
+            CircuitOpen,
+            "circuit-open",
+            503,
+            None,
+            true,
+            "The upstream is not asked for now",
         ),
         (
             DeadlineExceeded,
@@ -350,7 +360,7 @@ impl Problem {
             | Slug::KeyWeak
             | Slug::PrincipalUnknown => "http_request_error",
             Slug::NoRoute | Slug::OperationNotFound => "destination_not_found",
-            Slug::UpstreamUnreachable => "destination_unavailable",
+            Slug::CircuitOpen | Slug::UpstreamUnreachable => "destination_unavailable",
             Slug::DeadlineExceeded => "connection_timeout",
             Slug::UpstreamFailed if self.status == StatusCode::GATEWAY_TIMEOUT => {
                 "http_response_timeout"

@@ -69,6 +69,8 @@ pub enum Reuse {
     Safe,
     /// It may not.
     Unsafe,
+    /// No connection that was used before will do: one has just failed.
+    Fresh,
 }
 
 /// No connection: the request was never sent.
@@ -163,7 +165,7 @@ impl Pool {
         slot.make_room();
         let link = dial::dial(target, timeouts, ends).await?;
         let link = (link, clock::mono_now());
-        Ok(Ready::new(target.clone(), link, slot, began))
+        Ok(Ready::new(target.clone(), link, slot, began).on_a_new_one())
     }
 
     /// What is open now.

@@ -25,6 +25,8 @@ pub struct Attempt {
     observer: Arc<dyn Observer>,
     route: RouteId,
     method: Method,
+    number: u32,
+    skipped: Option<Reason>,
     keyed: bool,
     operation: Option<(OperationId, u64)>,
     trace: Option<TraceId>,
@@ -44,12 +46,24 @@ impl Attempt {
             observer: Arc::clone(observer),
             route,
             method: method.clone(),
+            number: 1,
+            skipped: None,
             keyed: false,
             operation: None,
             trace: TraceId::of(headers),
             began: clock::mono_now(),
             head_at: None,
         }
+    }
+
+    /// It is this one among the attempts of its request, from 1 on.
+    pub fn numbered(self, number: u32) -> Attempt {
+        Attempt { number, ..self }
+    }
+
+    /// Should its answer come whole, this is why no other follows; `None` where it simply stands.
+    pub fn not_repeated(self, skipped: Option<Reason>) -> Attempt {
+        Attempt { skipped, ..self }
     }
 
     /// It has a record, and this fence.
@@ -77,7 +91,7 @@ impl Attempt {
     pub fn ended(&self, end: End, effect: Effect, skipped: Option<Reason>) {
         self.observer.on(Event::Attempt(&AttemptEnded {
             route: self.route,
-            number: 1,
+            number: self.number,
             method: &self.method,
             operation: self.operation,
             trace: self.trace,
@@ -168,7 +182,7 @@ impl<B: HttpBody> Watched<B> {
 impl<B> Watched<B> {
     fn whole(&mut self) {
         if let Some((attempt, status, effect)) = self.open.take() {
-            attempt.ended(End::Answered(status), effect, None);
+            attempt.ended(End::Answered(status), effect, attempt.skipped);
         }
     }
 

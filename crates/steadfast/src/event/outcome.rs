@@ -69,6 +69,7 @@ impl KeyedOutcome {
             Slug::UpstreamUnreachable => KeyedOutcome::Released,
             Slug::BadRequest
             | Slug::BodyTooLarge
+            | Slug::CircuitOpen
             | Slug::DeadlineExceeded
             | Slug::KeyInvalid
             | Slug::KeyMissing
@@ -176,6 +177,7 @@ impl RequestOutcome {
             }
             Slug::BadRequest
             | Slug::BodyTooLarge
+            | Slug::CircuitOpen
             | Slug::KeyInvalid
             | Slug::KeyMissing
             | Slug::KeyWeak

@@ -115,6 +115,7 @@ impl Slot {
         let limit = match reuse {
             Reuse::Safe => settings.idle,
             Reuse::Unsafe => settings.idle.min(settings.reuse_unsafe_within),
+            Reuse::Fresh => return None,
         };
         let mut at_rest = self.host.at_rest();
         while let Some(newest) = at_rest.links.back() {

@@ -34,6 +34,7 @@ pub struct Ready {
     /// Taken by sending.
     held: Option<Held>,
     began: MonoTime,
+    is_reused: bool,
 }
 
 #[derive(Debug)]
@@ -90,7 +91,21 @@ impl Ready {
             target,
             held: Some(held),
             began,
+            is_reused: true,
         }
+    }
+
+    /// Its connection was made for this request.
+    pub(super) fn on_a_new_one(self) -> Ready {
+        // Not by `..self`: what is dropped unused is laid to rest.
+        let mut ready = self;
+        ready.is_reused = false;
+        ready
+    }
+
+    /// Its connection has carried another request before.
+    pub fn is_reused(&self) -> bool {
+        self.is_reused
     }
 
     /// Sends `request` once and waits for the head of its answer.
