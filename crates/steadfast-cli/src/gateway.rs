@@ -12,4 +12,5 @@ pub mod run;
 pub mod service;
 pub mod telling;
 pub mod upstream;
+pub mod upstreams;
 pub mod watch;

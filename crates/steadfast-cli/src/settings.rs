@@ -20,6 +20,7 @@ pub mod layers;
 mod level;
 mod names;
 pub mod peers;
+mod retries;
 pub mod routes;
 pub mod schema;
 pub mod secret;

@@ -39,6 +39,13 @@ pub enum Event<'a> {
         /// From its head to the head of its answer.
         took: Duration,
     },
+    /// An attempt that was to follow another did not go out after all.
+    NotRepeated {
+        /// The request's route.
+        route: RouteId,
+        /// Why.
+        reason: Reason,
+    },
     /// A keyed request went out without a record, its store having failed.
     Unprotected(RouteId),
     /// A lease ended without its holder; the record was written down as that.

@@ -18,11 +18,12 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
-use steadfast::client::pool::PoolStatus;
 use steadfast::event::{AttemptEnded, End, Event, RouteId, StoreOperation};
 use steadfast::store::Store;
+use steadfast_core::retry::Reason;
 
 use super::attempts::CALLER_LEFT;
+use super::upstreams::UpstreamNow;
 use super::watch::Named;
 use families::{OfRoute, Register, Routed, Seconds};
 use labels::{AttemptLabels, Ended, InstanceLabels, KindLabels, OperationLabels, ReasonLabels};
@@ -66,7 +67,7 @@ impl Metrics {
         );
         let skipped = to.add(
             "retries_skipped",
-            "Attempts without an answer that no other followed, by reason",
+            "Attempts that another could have followed and did not, by reason",
             Family::default(),
         );
         let leases = to.add(
@@ -142,6 +143,11 @@ impl Metrics {
                 }
                 route.request_seconds.observe(took.as_secs_f64());
             }
+            Event::NotRepeated { route, reason } => {
+                if let Some(route) = self.route(*route) {
+                    self.not_repeated(route, *reason);
+                }
+            }
             Event::Unprotected(route) => {
                 if let Some(route) = self.route(*route) {
                     route.unprotected.inc();
@@ -186,17 +192,21 @@ impl Metrics {
         };
         self.attempts.get_or_create(&labels).inc();
         if let Some(reason) = ended.skipped {
-            let labels = ReasonLabels {
-                route: route.label.clone(),
-                reason: reason.as_str(),
-            };
-            self.skipped.get_or_create(&labels).inc();
+            self.not_repeated(route, reason);
         }
         // A limit cuts an attempt up to the head, so this is what is compared with it.
         let to_head = ended.to_head.unwrap_or(ended.took);
         if let Some(histogram) = &route.attempt_seconds {
             histogram.observe(to_head.as_secs_f64());
         }
+    }
+
+    fn not_repeated(&self, route: &OfRoute, reason: Reason) {
+        let labels = ReasonLabels {
+            route: route.label.clone(),
+            reason: reason.as_str(),
+        };
+        self.skipped.get_or_create(&labels).inc();
     }
 
     fn lease_expired(&self, instance: String) {
@@ -226,7 +236,7 @@ impl Metrics {
     pub async fn render(
         &self,
         store: &Arc<dyn Store>,
-        upstreams: impl FnOnce() -> Vec<(String, PoolStatus)>,
+        upstreams: impl FnOnce() -> Vec<UpstreamNow>,
     ) -> Result<String, fmt::Error> {
         let (store_up, status) = self.records.look(store).await;
         self.scraped.set(Now {

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use futures_util::FutureExt as _;
 use http::{Request, Response};
 use steadfast::body::Body;
+use steadfast::clock;
 use steadfast::event::{Event, Observer, nobody};
 use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
 use steadfast::store::{Store, StoreError};
@@ -94,7 +95,7 @@ async fn bind(setting: &'static str, address: SocketAddr) -> Result<TcpListener,
 /// How a gateway ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Connections that were cut at the end of the drain.
+    /// Connections, and writes whose callers had left, that were cut at the end of the drain.
     pub cut: usize,
     /// Keyed works that were stopped and written down as unknown.
     pub stopped: usize,
@@ -173,6 +174,7 @@ pub async fn serve(
     let operators = tokio::spawn(operators(sockets.admin, admin.clone(), admin_ends));
     let drain = settings.top.drain;
     let (begin, mut begun) = watch::channel(false);
+    let begun_too = begin.subscribe();
     let (leave, mut left) = watch::channel(false);
     let stop = async move {
         stop.await;
@@ -183,6 +185,15 @@ pub async fn serve(
         let _ = begun.wait_for(|begun| *begun).await;
         let left = async { drop(left.wait_for(|left| *left).await) };
         server.drain_after(left, drain).await
+    };
+    let (mut begun, mut gone) = (begun_too, leave.subscribe());
+    let forwarding = gateway.clone();
+    let writes = async {
+        let _ = begun.wait_for(|begun| *begun).await;
+        let from = clock::mono_now();
+        let _ = gone.wait_for(|gone| *gone).await;
+        let spent = clock::mono_now().since(from);
+        forwarding.writes_ended(drain.saturating_sub(spent)).await
     };
     let observer = Arc::clone(server.observer());
     let answer = move |request, peer| {
@@ -195,12 +206,12 @@ pub async fn serve(
         leave.send_replace(true);
         drained
     };
-    let (drained, stopped) = tokio::join!(callers, works);
+    let (drained, stopped, writes) = tokio::join!(callers, works, writes);
     sweeper.abort();
     end_admin.send_replace(true);
     let _ = operators.await;
     Ended {
-        cut: drained.cut,
+        cut: drained.cut + writes,
         stopped,
     }
 }

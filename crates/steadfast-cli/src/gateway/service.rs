@@ -8,8 +8,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use steadfast::body::{Body, full};
-use steadfast::client::Target;
-use steadfast::client::pool::{Pool, PoolStatus};
+use steadfast::client::SharedUpstream;
+use steadfast::client::pool::Pool;
 use steadfast::clock;
 use steadfast::event::{RequestOutcome, RouteId};
 use steadfast::server::admission::Admitted;
@@ -19,16 +19,18 @@ use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
 use steadfast_core::look_alikes::strip_look_alikes;
+use steadfast_core::policy::RoutePolicy;
 use steadfast_core::principal::PrincipalRule;
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::OperationId;
 use steadfast_core::time::MonoTime;
 
 use super::incoming::{take_off_hop, told_deadline};
-use super::proxy;
+use super::proxy::{self, Places};
 use super::route::{PathError, RequestPath, first_match};
 use super::telling::Telling;
 use super::upstream::Upstream;
+use super::upstreams::{UpstreamNow, Upstreams};
 use super::watch::{OWN, route_id};
 use crate::settings::Settings;
 use crate::settings::peers::TrustedPeers;
@@ -49,37 +51,38 @@ pub struct Gateway {
     inner: Arc<Inner>,
 }
 
-/// A route, its rules as requests share them, and its connections.
-type Routed = (Route, Arc<steadfast_core::policy::RoutePolicy>, Pool);
+/// A route, its rules as requests share them, and its upstream.
+struct Routed {
+    route: Route,
+    policy: Arc<RoutePolicy>,
+    pool: Pool,
+    shared: SharedUpstream,
+}
 
 struct Inner {
     routes: Vec<Routed>,
+    upstreams: Upstreams,
+    places: Places,
     trusted: TrustedPeers,
     guarded: Vec<HeaderName>,
     server: Server,
 }
 
 impl Gateway {
-    /// The gateway of these settings over `server`. Routes to one upstream with the same pool
-    /// settings share its connections.
+    /// The gateway of these settings over `server`. Routes share what
+    /// [`Upstreams`] says.
     pub fn new(settings: &Settings, server: Server) -> Gateway {
-        let mut pools: Vec<(steadfast::client::pool::PoolSettings, Pool)> = Vec::new();
-        let mut routes = Vec::new();
-        for route in &settings.routes {
-            let known = pools.iter().find(|(settings, _)| *settings == route.pool);
-            let pool = match known {
-                Some((_, pool)) => pool.clone(),
-                None => {
-                    let pool = match &settings.upstream_tls {
-                        Some(tls) => Pool::with_tls(route.pool, tls.clone()),
-                        None => Pool::new(route.pool),
-                    };
-                    pools.push((route.pool, pool.clone()));
-                    pool
-                }
-            };
-            routes.push((route.clone(), Arc::new(route.policy.clone()), pool));
-        }
+        let mut upstreams = Upstreams::new(settings.upstream_tls.clone());
+        let routed = settings.routes.iter().map(|route| {
+            let (pool, shared) = upstreams.of(route);
+            Routed {
+                route: route.clone(),
+                policy: Arc::new(route.policy.clone()),
+                pool,
+                shared,
+            }
+        });
+        let routes = routed.collect();
         let guarded = settings
             .routes
             .iter()
@@ -89,6 +92,8 @@ impl Gateway {
         Gateway {
             inner: Arc::new(Inner {
                 routes,
+                upstreams,
+                places: Places::new(),
                 trusted,
                 guarded,
                 server,
@@ -96,25 +101,14 @@ impl Gateway {
         }
     }
 
-    /// What is open to each upstream, whatever routes and pools lead there.
-    pub fn upstreams(&self) -> Vec<(String, PoolStatus)> {
-        let mut all: Vec<(Target, PoolStatus)> = Vec::new();
-        for (at, (route, _, pool)) in self.inner.routes.iter().enumerate() {
-            // Routes with the same pool settings share connections.
-            let same = |(other, ..): &Routed| other.to == route.to && other.pool == route.pool;
-            if self.inner.routes[..at].iter().any(same) {
-                continue;
-            }
-            let status = pool.status_of(&route.to);
-            match all.iter_mut().find(|(target, _)| *target == route.to) {
-                Some((_, sum)) => *sum = sum.and(status),
-                None => all.push((route.to.clone(), status)),
-            }
-        }
-        let named = all.into_iter();
-        named
-            .map(|(target, status)| (target.authority(), status))
-            .collect()
+    /// What stands at each upstream.
+    pub fn upstreams(&self) -> Vec<UpstreamNow> {
+        self.inner.upstreams.now()
+    }
+
+    /// Waits until no write is at work whose caller left, for `limit` at most; how many are then.
+    pub async fn writes_ended(&self, limit: Duration) -> usize {
+        self.inner.places.empty(limit).await
     }
 
     /// Answers one request from `peer`.
@@ -146,7 +140,8 @@ impl Gateway {
             let response = self.status(&parts, peer).await?;
             return Ok((RequestOutcome::of_status(response.status()), response));
         }
-        let (route_id, (route, policy, pool)) = self.route(&path, &parts.method)?;
+        let (route_id, routed) = self.route(&path, &parts.method)?;
+        let Routed { route, policy, .. } = routed;
         telling.of_route(route_id);
         let deadline = deadline_of(&parts.headers, telling.came(), policy.deadline)?;
         let trusted = self.inner.trusted.trusts(peer);
@@ -172,7 +167,8 @@ impl Gateway {
         self.strip_principal_fields(&mut parts.headers, trusted);
         proxy::write_forwarded(&mut parts.headers, parts.version, peer, trusted);
         let upstream = Upstream {
-            pool: pool.clone(),
+            pool: routed.pool.clone(),
+            shared: routed.shared.clone(),
             target: route.to.clone(),
             policy: Arc::clone(policy),
             incoming_attempt: attempt,
@@ -184,7 +180,8 @@ impl Gateway {
             let takes_trailers = trailers.taken;
             trailers.announce(&mut parts.headers, &configured);
             let request = Request::from_parts(parts, body);
-            return Ok(proxy::forward(&upstream, request, deadline, takes_trailers).await);
+            let places = &self.inner.places;
+            return Ok(proxy::forward(upstream, request, deadline, takes_trailers, places).await);
         };
         let admitted = Admitted {
             target: admission::target_of(&parts.uri),
@@ -206,7 +203,7 @@ impl Gateway {
         let first = |path: &RequestPath| {
             let all = routes
                 .iter()
-                .map(|(route, _, _)| (&route.path, &route.methods));
+                .map(|routed| (&routed.route.path, &routed.route.methods));
             first_match(all, path, method)
         };
         let found = first(path);

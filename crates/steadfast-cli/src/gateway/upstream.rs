@@ -9,13 +9,13 @@ use http::{Request, Uri};
 use http_body::Body as HttpBody;
 use http_body_util::BodyExt;
 use steadfast::body::{Body, Cut, full};
-use steadfast::client::Target;
 use steadfast::client::pool::{
-    BodyError, NeverSent, Pool, Ready, RequestBody, Reuse, SendEnd, UpstreamBody,
+    BodyError, CallerLeft, NeverSent, Pool, Ready, RequestBody, Reuse, SendEnd, UpstreamBody,
 };
+use steadfast::client::{SharedUpstream, Target};
 use steadfast::clock;
 use steadfast::event::{Observer, RouteId};
-use steadfast::server::{Execute, Executed, Failed};
+use steadfast::server::{AttemptNumber, Execute, Executed, Failed};
 use steadfast_core::deadline::{
     Deadline, ENVOY_EXPECTED_MS, GRPC_TIMEOUT, REQUEST_TIMEOUT_MS, travels, write_grpc,
 };
@@ -29,6 +29,8 @@ const ATTEMPT: HeaderName = HeaderName::from_static("steadfast-attempt");
 pub struct Upstream {
     /// The connections.
     pub pool: Pool,
+    /// Its budget and its breaker.
+    pub shared: SharedUpstream,
     /// Where to.
     pub target: Target,
     /// The route's rules.
@@ -43,29 +45,27 @@ pub struct Upstream {
 
 impl Upstream {
     /// A connection, made where none is at hand. Nothing is sent.
-    ///
-    /// Every method takes only a connection that was idle for a moment: a request has one attempt,
-    /// so a stale connection could not be made good.
-    pub async fn acquire(&self, deadline: Deadline) -> Result<Ready, NeverSent> {
+    pub async fn acquire(&self, reuse: Reuse, deadline: Deadline) -> Result<Ready, NeverSent> {
         self.pool
-            .acquire(&self.target, Reuse::Unsafe, &self.policy.timeouts, deadline)
+            .acquire(&self.target, reuse, &self.policy.timeouts, deadline)
             .await
     }
 
-    /// Sends once over `ready`.
+    /// Sends once over `ready`: the attempt `number` of this gateway's, from 1 on.
     pub async fn send(
         &self,
         ready: Ready,
         mut request: Request<RequestBody>,
         deadline: Deadline,
+        number: u32,
     ) -> SendEnd {
-        self.write_hop_fields(request.headers_mut(), deadline);
+        self.write_hop_fields(request.headers_mut(), deadline, number);
         *request.uri_mut() = origin_form(request.uri());
         ready.send(request, &self.policy.timeouts, deadline).await
     }
 
     /// The fields of the next hop: what remains of the deadline for this attempt, and its number.
-    fn write_hop_fields(&self, headers: &mut HeaderMap, deadline: Deadline) {
+    fn write_hop_fields(&self, headers: &mut HeaderMap, deadline: Deadline, number: u32) {
         let left = deadline
             .remaining(clock::mono_now())
             .min(self.policy.timeouts.attempt);
@@ -79,7 +79,10 @@ impl Upstream {
         {
             headers.insert(GRPC_TIMEOUT, value);
         }
-        headers.insert(ATTEMPT, HeaderValue::from(self.incoming_attempt));
+        let attempt = self
+            .incoming_attempt
+            .saturating_add(number.saturating_sub(1));
+        headers.insert(ATTEMPT, HeaderValue::from(attempt));
         // 100-continue is between two hops: ours has the body already, or asks for it itself.
         headers.remove(header::EXPECT);
     }
@@ -96,12 +99,30 @@ fn origin_form(uri: &Uri) -> Uri {
 impl Execute for Upstream {
     type Ready = Ready;
 
+    fn upstream(&self) -> Option<&SharedUpstream> {
+        Some(&self.shared)
+    }
+
+    fn only_unsent(&self) -> bool {
+        self.policy.honor_attempts && self.incoming_attempt > 1
+    }
+
+    fn is_reused(ready: &Ready) -> bool {
+        ready.is_reused()
+    }
+
+    async fn prepare_new(&self, deadline: Deadline) -> Result<Ready, Failed> {
+        self.acquire(Reuse::Fresh, deadline)
+            .await
+            .map_err(|NeverSent { failure, detail }| Failed { failure, detail })
+    }
+
     fn at_hand(&self) -> Option<Ready> {
         self.pool.idle(&self.target, Reuse::Unsafe)
     }
 
     async fn prepare(&self, deadline: Deadline) -> Result<Ready, Failed> {
-        self.acquire(deadline)
+        self.acquire(Reuse::Unsafe, deadline)
             .await
             .map_err(|NeverSent { failure, detail }| Failed { failure, detail })
     }
@@ -113,10 +134,12 @@ impl Execute for Upstream {
         deadline: Deadline,
     ) -> Result<Executed, Failed> {
         let (mut parts, body) = request.into_parts();
+        let number = parts.extensions.get::<AttemptNumber>();
+        let number = number.map_or(1, |number| number.0);
         // The whole body is in hand, so its length is ours to say.
         parts.headers.remove(header::CONTENT_LENGTH);
-        let request = Request::from_parts(parts, super::proxy::request_body(full(body)));
-        match self.send(ready, request, deadline).await {
+        let request = Request::from_parts(parts, whole(body));
+        match self.send(ready, request, deadline, number).await {
             SendEnd::Head {
                 response,
                 request_written,
@@ -129,6 +152,14 @@ impl Execute for Upstream {
             }
         }
     }
+}
+
+fn whole(body: Bytes) -> RequestBody {
+    full(body)
+        .map_err(|_| CallerLeft {
+            detail: "a body in hand does not fail".to_owned(),
+        })
+        .boxed_unsync()
 }
 
 fn answer_body(body: UpstreamBody) -> Body {

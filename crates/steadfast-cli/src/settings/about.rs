@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::environment::Environment;
 use super::names::{SETTINGS, Setting, Support};
 use super::top::Flags;
-use super::{for_upstream, keyed, routes, show};
+use super::{for_upstream, keyed, retries, routes, show};
 
 /// Which values a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,10 +46,16 @@ pub enum Shape {
     Principal,
     /// Methods, at least one.
     Methods,
+    /// Methods, or none.
+    AnyMethods,
+    /// Some of these words.
+    WordList(&'static [&'static str]),
+    /// A share of one; whether it may be zero.
+    Share(bool),
     /// Addresses and networks.
     Networks,
-    /// Statuses from 200 to 599.
-    Statuses,
+    /// Statuses from this one to 599.
+    Statuses(u32),
     /// JSON Pointers.
     Pointers,
     /// Shortest and longest, up to so many.
@@ -240,6 +246,101 @@ pub const ABOUT: &[About] = {
             "an attempt with less time left is not started",
         ),
         row(
+            "retry.max_attempts",
+            Whole(1, retries::MOST_ATTEMPTS),
+            "attempts, the first one included",
+        ),
+        row(
+            "retry.backoff",
+            Words(&retries::CURVES),
+            "how the waits between attempts grow",
+        ),
+        row("retry.base", Length, "the first wait"),
+        row("retry.cap", Length, "the longest wait of our own"),
+        row(
+            "retry.jitter",
+            Words(&retries::JITTERS),
+            "how waits are spread, so that not all come back at once",
+        ),
+        row(
+            "retry.on_status",
+            Statuses(100),
+            "answers after which a request may go again",
+        ),
+        row(
+            "retry.unsent_writes",
+            Switch,
+            "a write without key goes again where it was never sent",
+        ),
+        unset(
+            "retry.methods",
+            AnyMethods,
+            "[\"GET\", \"HEAD\"]",
+            "the only methods that go again; all where there are none",
+        ),
+        unset(
+            "retry.safe_to_repeat",
+            Switch,
+            "true",
+            "what repeating does here, against what the method says",
+        ),
+        row(
+            "retry.on_error",
+            WordList(&retries::ERRORS),
+            "failures after which a request may go again",
+        ),
+        unset(
+            "retry.max_wait",
+            Length,
+            "\"10s\"",
+            "a longer Retry-After is not waited for; what fits the deadline",
+        ),
+        row(
+            "budget.ratio",
+            Share(true),
+            "retries per success, over all callers of an upstream",
+        ),
+        row(
+            "budget.floor_per_second",
+            Whole(0, retries::MOST_FLOOR),
+            "retries that need no success",
+        ),
+        row(
+            "budget.window",
+            PositiveLength,
+            "the time over which both are counted",
+        ),
+        row(
+            "breaker.failure_ratio",
+            Share(false),
+            "an upstream that fails so often is not asked",
+        ),
+        row(
+            "breaker.min_requests",
+            Whole(1, retries::MOST_REQUESTS),
+            "with fewer in the window it is always asked",
+        ),
+        row(
+            "breaker.window",
+            PositiveLength,
+            "the time over which both are counted",
+        ),
+        row(
+            "breaker.open_for",
+            PositiveLength,
+            "how long it is not asked before a probe goes",
+        ),
+        row(
+            "breaker.probes",
+            Whole(1, retries::MOST_REQUESTS),
+            "probes at once, and successes of them that end it",
+        ),
+        row(
+            "honor_attempts",
+            Switch,
+            "from a second attempt of a trusted peer's on, only what was never sent goes again",
+        ),
+        row(
             "pool.idle",
             Length,
             "a connection that rested this long is closed",
@@ -323,17 +424,17 @@ pub const ABOUT: &[About] = {
         ),
         row(
             "idempotency.final",
-            Statuses,
+            Statuses(200),
             "statuses that are the operation's end, against the built-in table",
         ),
         row(
             "idempotency.released",
-            Statuses,
+            Statuses(200),
             "statuses that mean: not executed",
         ),
         row(
             "idempotency.unknown",
-            Statuses,
+            Statuses(200),
             "statuses that leave it unknown",
         ),
         row(
@@ -361,7 +462,11 @@ pub const ABOUT: &[About] = {
             Principal,
             "whose request it is: authorization, header:NAME, cookie:NAME or anonymous",
         ),
-        row("body_limit", Size, "of a keyed request, at most 512MiB"),
+        row(
+            "body_limit",
+            Size,
+            "of a keyed request; a longer one without key is not sent again; at most 512MiB",
+        ),
         row(
             "response_limit",
             Size,

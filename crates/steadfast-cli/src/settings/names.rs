@@ -103,8 +103,6 @@ const fn not_yet(
     }
 }
 
-const ONCE: &str = "each request is sent once";
-const NO_BREAKER: &str = "no upstream is ever cut off";
 const PLAIN_IN: &str = "connections are accepted without TLS";
 const NO_TOKENS: &str = "tokens are not verified";
 const NO_LIMIT: &str = "callers are not limited";
@@ -112,7 +110,7 @@ const NO_DEFERRAL: &str = "nothing is deferred";
 
 /// All settings, in the order in which they are shown.
 pub const SETTINGS: &[Setting] = {
-    use Accepted::{EmptyList, EmptyTable, Number, Switch, Text};
+    use Accepted::{EmptyList, EmptyTable, Switch, Text};
     use Level::{Route, Shared, Top};
     &[
         acted(Top, "listen"),
@@ -156,6 +154,26 @@ pub const SETTINGS: &[Setting] = {
         acted(Shared, "timeouts.attempt"),
         acted(Shared, "timeouts.pool"),
         acted(Shared, "timeouts.min_attempt"),
+        acted(Shared, "retry.max_attempts"),
+        acted(Shared, "retry.backoff"),
+        acted(Shared, "retry.base"),
+        acted(Shared, "retry.cap"),
+        acted(Shared, "retry.jitter"),
+        acted(Shared, "retry.on_status"),
+        acted(Shared, "retry.unsent_writes"),
+        acted(Shared, "retry.methods"),
+        acted(Shared, "retry.safe_to_repeat"),
+        acted(Shared, "retry.on_error"),
+        acted(Shared, "retry.max_wait"),
+        acted(Shared, "budget.ratio"),
+        acted(Shared, "budget.floor_per_second"),
+        acted(Shared, "budget.window"),
+        acted(Shared, "breaker.failure_ratio"),
+        acted(Shared, "breaker.min_requests"),
+        acted(Shared, "breaker.window"),
+        acted(Shared, "breaker.open_for"),
+        acted(Shared, "breaker.probes"),
+        acted(Shared, "honor_attempts"),
         acted(Shared, "pool.idle"),
         acted(Shared, "pool.reuse_unsafe_within"),
         acted(Shared, "pool.max_per_host"),
@@ -205,27 +223,6 @@ pub const SETTINGS: &[Setting] = {
         acted(Shared, "body_limit"),
         acted(Shared, "response_limit"),
         acted(Shared, "require"),
-        // What a retry would be made on, or how long it would wait, says nothing while there is
-        // none; only what asks for no retry at all holds.
-        not_yet(Shared, "retry.max_attempts", ONCE, &[Number(1)]),
-        not_yet(Shared, "retry.backoff", ONCE, &[]),
-        not_yet(Shared, "retry.base", ONCE, &[]),
-        not_yet(Shared, "retry.cap", ONCE, &[]),
-        not_yet(Shared, "retry.jitter", ONCE, &[]),
-        not_yet(Shared, "retry.on_status", ONCE, &[EmptyList]),
-        not_yet(Shared, "retry.unsent_writes", ONCE, &[Switch(false)]),
-        not_yet(Shared, "retry.methods", ONCE, &[EmptyList]),
-        not_yet(Shared, "retry.safe_to_repeat", ONCE, &[Switch(false)]),
-        not_yet(Shared, "retry.on_error", ONCE, &[EmptyList]),
-        not_yet(Shared, "retry.max_wait", ONCE, &[]),
-        not_yet(Shared, "budget.ratio", ONCE, &[Number(0)]),
-        not_yet(Shared, "budget.floor_per_second", ONCE, &[Number(0)]),
-        not_yet(Shared, "budget.window", ONCE, &[]),
-        not_yet(Shared, "breaker.failure_ratio", NO_BREAKER, &[]),
-        not_yet(Shared, "breaker.min_requests", NO_BREAKER, &[]),
-        not_yet(Shared, "breaker.window", NO_BREAKER, &[]),
-        not_yet(Shared, "breaker.open_for", NO_BREAKER, &[]),
-        not_yet(Shared, "breaker.probes", NO_BREAKER, &[]),
         not_yet(Shared, "coalesce", "reads are never joined", &[Text("off")]),
         not_yet(Shared, "coalesce_wait", "reads are never joined", &[]),
         not_yet(Shared, "defer", NO_DEFERRAL, &[Text("off")]),
@@ -256,12 +253,6 @@ pub const SETTINGS: &[Setting] = {
             "deadline_headers",
             "the names of deadline fields are fixed",
             &[],
-        ),
-        not_yet(
-            Shared,
-            "honor_attempts",
-            "incoming attempt counts change nothing",
-            &[Switch(false)],
         ),
         not_yet(
             Shared,

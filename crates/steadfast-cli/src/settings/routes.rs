@@ -15,11 +15,11 @@ use steadfast_core::policy::RoutePolicy;
 use super::address::{StoreUrl, upstream};
 use super::document::Value;
 use super::fault::{Fault, Kind, Place, Wrong};
-use super::keyed;
 use super::layers::{Layers, Origins};
 use super::level::Written;
 use super::top::Top;
-use super::value::{length, positive_length, show_length, size, text, whole, word};
+use super::value::{length, positive_length, show_length, size, switch, text, whole, word};
+use super::{keyed, retries};
 use crate::gateway::route::{Methods, PathPattern};
 use steadfast_core::principal::{PrincipalRule, RuleError};
 
@@ -174,6 +174,10 @@ fn policy(layers: &mut Layers<'_>) -> RoutePolicy {
     policy.margin = layers.take("margin", policy.margin, length);
     let min_attempt = policy.timeouts.min_attempt;
     policy.timeouts.min_attempt = layers.take("timeouts.min_attempt", min_attempt, length);
+    policy.retry = retries::retry(layers).into();
+    policy.budget = retries::budget(layers);
+    policy.breaker = retries::breaker(layers);
+    policy.honor_attempts = layers.take("honor_attempts", policy.honor_attempts, switch);
     policy.idempotency = keyed::read(layers);
     for (name, limit) in LIMITS {
         let limit = limit(&mut policy);

@@ -115,15 +115,21 @@ fn shape(shape: Shape) -> Value {
         Shape::Upstream => text("^https?://[^/?#@\\s]+/?$"),
         Shape::Field => text(FIELD),
         Shape::Principal => text(PRINCIPAL),
-        Shape::Methods => {
+        Shape::Methods | Shape::AnyMethods => {
             let mut method = text(METHOD);
             method["not"] = json!({ "const": "CONNECT" });
             let mut methods = list(method);
-            methods["minItems"] = json!(1);
+            if shape == Shape::Methods {
+                methods["minItems"] = json!(1);
+            }
             methods
         }
+        Shape::WordList(words) => list(json!({ "enum": words })),
+        Shape::Share(true) => json!({ "type": "number", "minimum": 0, "maximum": 1 }),
+        // Exact to a millionth: what is nearer to nothing is nothing.
+        Shape::Share(false) => json!({ "type": "number", "minimum": 0.000_001, "maximum": 1 }),
         Shape::Networks => list(text(NETWORK)),
-        Shape::Statuses => list(whole(200, 599)),
+        Shape::Statuses(least) => list(whole(least, 599)),
         Shape::Pointers => {
             let mut pointers = list(text(POINTER));
             pointers["maxItems"] = json!(32);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::{Map, Value, json};
+use steadfast_core::Ratio;
 use steadfast_core::key::{ForwardAs, ScopeKind};
 use steadfast_core::policy::{InFlight, KeyMode, Meaning, OnStoreFailure, RoutePolicy};
 
@@ -74,6 +75,7 @@ pub fn route(route: &Route) -> Vec<Shown> {
     }
     values.push(("to", json!(route.to.to_string())));
     values.extend(limits(&route.policy));
+    values.extend(retries(&route.policy));
     let pool = &route.pool;
     values.extend([
         ("pool.idle", json!(show_length(pool.idle))),
@@ -116,6 +118,50 @@ fn limits(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
     lengths
         .map(|(name, length)| (name, json!(show_length(length))))
         .into()
+}
+
+fn retries(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
+    let (retry, budget, breaker) = (&*policy.retry, &policy.budget, &policy.breaker);
+    let (backoff, contract) = (&retry.backoff, &retry.contract);
+    let share = |ratio: Ratio| json!(f64::from(ratio.millionths()) / f64::from(Ratio::ONE));
+    let statuses: Vec<u16> = retry.on_status.iter().collect();
+    let errors: Vec<&str> = retry.on_error.words().collect();
+    let max_wait = retry.max_wait.map(show_length);
+    let values = [
+        ("retry.max_attempts", Some(json!(retry.max_attempts))),
+        ("retry.backoff", Some(json!(backoff.curve().as_str()))),
+        ("retry.base", Some(json!(show_length(backoff.base())))),
+        ("retry.cap", Some(json!(show_length(backoff.cap())))),
+        ("retry.jitter", Some(json!(backoff.jitter().as_str()))),
+        ("retry.on_status", Some(json!(statuses))),
+        ("retry.unsent_writes", Some(json!(contract.unsent_writes))),
+        ("retry.methods", retry.methods.as_deref().map(methods_json)),
+        (
+            "retry.safe_to_repeat",
+            contract.safe_to_repeat.map(Value::from),
+        ),
+        ("retry.on_error", Some(json!(errors))),
+        ("retry.max_wait", max_wait.map(Value::from)),
+        ("budget.ratio", Some(share(budget.ratio))),
+        (
+            "budget.floor_per_second",
+            Some(json!(budget.floor_per_second)),
+        ),
+        ("budget.window", Some(json!(show_length(budget.window)))),
+        ("breaker.failure_ratio", Some(share(breaker.failure_ratio))),
+        ("breaker.min_requests", Some(json!(breaker.min_requests))),
+        ("breaker.window", Some(json!(show_length(breaker.window)))),
+        (
+            "breaker.open_for",
+            Some(json!(show_length(breaker.open_for))),
+        ),
+        ("breaker.probes", Some(json!(breaker.probes))),
+        ("honor_attempts", Some(json!(policy.honor_attempts))),
+    ];
+    let shown = values.into_iter();
+    shown
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
 }
 
 // tidy: table, because each line is one setting and its value

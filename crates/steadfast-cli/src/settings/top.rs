@@ -102,7 +102,7 @@ impl Top {
             format: reader.scalar("log.format", None, Format::Text, |value| {
                 value::word(value, &FORMATS)
             }),
-            attempts: reader.scalar("log.attempts", None, true, switch),
+            attempts: reader.scalar("log.attempts", None, true, value::switch),
         };
         let trusted_peers = reader.entry("trusted_peers", networks).unwrap_or_default();
         let mut secret =
@@ -164,16 +164,6 @@ impl Top {
 /// The words of `log.format`.
 const FORMATS: [value::Word<Format>; 2] =
     [("text", Some(Format::Text)), ("json", Some(Format::Json))];
-
-/// `true` or `false`; a variable of the environment has them as text.
-fn switch(value: &Value) -> Result<bool, Wrong> {
-    match value {
-        Value::Switch(on) => Ok(*on),
-        Value::Text(text) if text == "true" => Ok(true),
-        Value::Text(text) if text == "false" => Ok(false),
-        other => Err(value::wrong_type(other, "true or false", "true or false")),
-    }
-}
 
 /// The path of a file, relative to the working directory.
 fn file(value: &Value) -> Result<PathBuf, Wrong> {

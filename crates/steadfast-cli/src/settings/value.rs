@@ -1,10 +1,12 @@
-//! From what was written to values: lengths of time, sizes, numbers, words, lists.
+//! From what was written to values: lengths of time, sizes, numbers, shares, words, lists.
 //!
 //! Decides which spellings are values, and says of every other what would be one. It refuses to
 //! know which setting it reads. Rule: a length or a size without its unit is never guessed.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
+
+use steadfast_core::Ratio;
 
 use super::document::Value;
 use super::fault::{Kind, Wrong};
@@ -172,6 +174,32 @@ pub fn whole(value: &Value, bounds: RangeInclusive<u32>) -> Result<u32, Wrong> {
             format!("write {example}"),
         )
     })
+}
+
+/// A share of one: a number from 0 to 1.
+pub fn share(value: &Value) -> Result<Ratio, Wrong> {
+    let example = "a number from 0 to 1, such as 0.2 for one in five";
+    let number = match value {
+        Value::Whole(number) => *number as f64,
+        Value::Decimal(number) => *number,
+        other => return Err(wrong_type(other, "a number", example)),
+    };
+    Ratio::new(number).map_err(|_| {
+        Wrong::invalid(
+            format!("{number} is no share of one"),
+            format!("write {example}"),
+        )
+    })
+}
+
+/// A switch, also in words, as a variable of the environment has it.
+pub fn switch(value: &Value) -> Result<bool, Wrong> {
+    match value {
+        Value::Switch(on) => Ok(*on),
+        Value::Text(text) if text == "true" => Ok(true),
+        Value::Text(text) if text == "false" => Ok(false),
+        other => Err(wrong_type(other, "true or false", "true or false")),
+    }
 }
 
 /// Each element of a list.

@@ -282,9 +282,54 @@ const WRONG: &[(&str, &str)] = &[
          write \"durable\".",
     ),
     (
-        "%retry = { max_attempts = 3 }",
-        "s.toml:4: error: route \"/{*rest}\": retry.max_attempts: not yet supported: each \
-         request is sent once; remove it, or write 1.",
+        "%retry = { max_attempts = 0, base = \"10s\" }",
+        "s.toml:4: error: route \"/{*rest}\": retry.base: the cap of 5s is shorter than the base \
+         of 10s; raise the cap or lower the base.\n\
+         s.toml:4: error: route \"/{*rest}\": retry.max_attempts: 0 is out of bounds; write a \
+         number from 1 to 1000.",
+    ),
+    (
+        "%retry = { cap = \"50ms\", max_wait = \"5\" }",
+        "s.toml:4: error: route \"/{*rest}\": retry.cap: the cap of 50ms is shorter than the \
+         base of 100ms; raise the cap or lower the base.\n\
+         s.toml:4: error: route \"/{*rest}\": retry.max_wait: `5` has no unit; write a length \
+         with its unit (ms, s, m, h or d), such as \"30s\".",
+    ),
+    (
+        "%retry = { jitter = \"equl\", on_status = [503, 600], on_error = [\"conect\", \"tls\"] }",
+        "s.toml:4: error: route \"/{*rest}\": retry.jitter: `equl` is not one of its words (did \
+         you mean `equal`?); write \"full\" or \"none\" or \"equal\" or \"decorrelated\".\n\
+         s.toml:4: error: route \"/{*rest}\": retry.on_error: `conect` is not one of its words \
+         (did you mean `connect`?); write \"resolve\" or \"connect\" or \"pool\" or \
+         \"tls-handshake\" or \"not-written\" or \"write\" or \"read-timeout\" or \"reset\" or \
+         \"refused-stream\" or \"goaway\" or \"idle\" or \"truncated\".\n\
+         s.toml:4: error: route \"/{*rest}\": retry.on_status: 600 is out of bounds; write a \
+         number from 100 to 599.",
+    ),
+    (
+        "%retry.on_error = [\"tls\"]",
+        "s.toml:4: error: route \"/{*rest}\": retry.on_error: a refused certificate, hostname or \
+         trust is never repeated; remove `tls`.",
+    ),
+    (
+        "%budget = { ratio = 1.5, window = \"0s\", floor = 1 }",
+        "s.toml:4: error: route \"/{*rest}\": budget.floor: `floor` is not a setting; remove it; \
+         settings here are ratio, floor_per_second, window.\n\
+         s.toml:4: error: route \"/{*rest}\": budget.ratio: 1.5 is no share of one; write a \
+         number from 0 to 1, such as 0.2 for one in five.\n\
+         s.toml:4: error: route \"/{*rest}\": budget.window: a length of zero leaves no time at \
+         all; write a longer one, such as \"500ms\".",
+    ),
+    (
+        "%breaker = { failure_ratio = 0, min_requests = 0, open_for = \"0s\", probes = 0 }",
+        "s.toml:4: error: route \"/{*rest}\": breaker.failure_ratio: with a share of zero it opens \
+         although nothing failed; write a number above 0, such as 0.5.\n\
+         s.toml:4: error: route \"/{*rest}\": breaker.min_requests: 0 is out of bounds; write a \
+         number from 1 to 1000000.\n\
+         s.toml:4: error: route \"/{*rest}\": breaker.open_for: a length of zero leaves no time at \
+         all; write a longer one, such as \"500ms\".\n\
+         s.toml:4: error: route \"/{*rest}\": breaker.probes: 0 is out of bounds; write a number \
+         from 1 to 1000000.",
     ),
     (
         "%coalesce = \"local\"",

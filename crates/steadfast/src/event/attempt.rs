@@ -26,6 +26,7 @@ pub struct Attempt {
     route: RouteId,
     method: Method,
     number: u32,
+    skipped: Option<Reason>,
     keyed: bool,
     operation: Option<(OperationId, u64)>,
     trace: Option<TraceId>,
@@ -46,6 +47,7 @@ impl Attempt {
             route,
             method: method.clone(),
             number: 1,
+            skipped: None,
             keyed: false,
             operation: None,
             trace: TraceId::of(headers),
@@ -54,17 +56,22 @@ impl Attempt {
         }
     }
 
+    /// It is this one among the attempts of its request, from 1 on.
+    pub fn numbered(self, number: u32) -> Attempt {
+        Attempt { number, ..self }
+    }
+
+    /// Should its answer come whole, this is why no other follows; `None` where it simply stands.
+    pub fn not_repeated(self, skipped: Option<Reason>) -> Attempt {
+        Attempt { skipped, ..self }
+    }
+
     /// It has a record, and this fence.
     pub fn of_operation(self, id: OperationId, fence: u64) -> Attempt {
         Attempt {
             operation: Some((id, fence)),
             ..self.keyed()
         }
-    }
-
-    /// It has this number among the attempts of its request, from 1 on.
-    pub fn numbered(self, number: u32) -> Attempt {
-        Attempt { number, ..self }
     }
 
     /// Its request has a key, whether it has a record or not.
@@ -175,7 +182,7 @@ impl<B: HttpBody> Watched<B> {
 impl<B> Watched<B> {
     fn whole(&mut self) {
         if let Some((attempt, status, effect)) = self.open.take() {
-            attempt.ended(End::Answered(status), effect, None);
+            attempt.ended(End::Answered(status), effect, attempt.skipped);
         }
     }
 

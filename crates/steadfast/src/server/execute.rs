@@ -50,6 +50,11 @@ pub trait Execute: Clone + Send + Sync + 'static {
         None
     }
 
+    /// A layer before this one repeats already: only what was never sent goes again here (R8).
+    fn only_unsent(&self) -> bool {
+        false
+    }
+
     /// `ready` was used before, so that its other end may have ended it just now.
     fn is_reused(_: &Self::Ready) -> bool {
         false

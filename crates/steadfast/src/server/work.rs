@@ -112,7 +112,12 @@ fn course<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
             SharedUpstream::new(policy.budget, policy.breaker)
         }
     };
-    Attempts::new(rules, operation, asked.deadline, upstream).after(row.earlier())
+    let attempts = Attempts::new(rules, operation, asked.deadline, upstream);
+    let attempts = attempts.after(row.earlier());
+    match execute.only_unsent() {
+        true => attempts.only_unsent(),
+        false => attempts,
+    }
 }
 
 /// The request as it goes out: the key in its one spelling, the fence, and no coding that a later

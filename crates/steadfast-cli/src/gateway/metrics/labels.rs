@@ -92,6 +92,12 @@ pub(super) struct UpstreamLabels {
     pub(super) upstream: String,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct PhaseLabels {
+    pub(super) upstream: String,
+    pub(super) state: &'static str,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

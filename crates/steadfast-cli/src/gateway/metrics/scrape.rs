@@ -6,10 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeGaugeValue, EncodeLabelSet};
 use prometheus_client::metrics::MetricType;
-use steadfast::client::pool::PoolStatus;
 use steadfast::store::Status;
+use steadfast_core::breaker::Phase;
 
-use super::labels::{KindLabels, StateLabels, UpstreamLabels};
+use super::labels::{KindLabels, PhaseLabels, StateLabels, UpstreamLabels};
+use crate::gateway::upstreams::UpstreamNow;
 
 /// What was read last.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(super) struct Scraped(Mutex<Now>);
 pub(super) struct Now {
     pub(super) store_up: bool,
     pub(super) status: Option<Status>,
-    pub(super) upstreams: Vec<(String, PoolStatus)>,
+    pub(super) upstreams: Vec<UpstreamNow>,
     pub(super) waiting: i64,
     pub(super) lines_dropped: u64,
 }
@@ -46,13 +47,23 @@ impl Collector for Scraped {
             let seconds = status.expiry_lag.as_secs_f64();
             gauge(&mut to, "expiry_lag_seconds", lag, seconds)?;
         }
-        let inflight = now.upstreams.iter().map(|(upstream, pool)| {
-            let upstream = upstream.clone();
-            (UpstreamLabels { upstream }, count(pool.in_use))
-        });
+        let inflight = now
+            .upstreams
+            .iter()
+            .map(|at| (upstream(at), count(at.pool.in_use)));
         let help = "Connections in use: requests on their way, or answers";
         gauges(&mut to, "upstream_inflight", help, inflight)?;
-        let connections: usize = now.upstreams.iter().map(|(_, pool)| pool.waiting).sum();
+        let budgets = now.upstreams.iter().map(|at| (upstream(at), at.budget));
+        let help = "What is left of the retry budget, from 0 to 1";
+        gauges(&mut to, "retry_budget_ratio", help, budgets)?;
+        let help = "What the circuit breaker lets through: 1 for the state that holds";
+        gauges(
+            &mut to,
+            "breaker_state",
+            help,
+            now.upstreams.iter().flat_map(phases),
+        )?;
+        let connections: usize = now.upstreams.iter().map(|at| at.pool.waiting).sum();
         let waiting = [("key", now.waiting), ("connection", count(connections))];
         let waiting = waiting.map(|(kind, waiting)| (KindLabels { kind }, waiting));
         let help = "Who waits: duplicates for a key's operation, requests for a connection";
@@ -68,6 +79,24 @@ impl Collector for Scraped {
             None,
         )
     }
+}
+
+fn upstream(at: &UpstreamNow) -> UpstreamLabels {
+    UpstreamLabels {
+        upstream: at.name.clone(),
+    }
+}
+
+/// Every state of a breaker, with 1 for the one that holds.
+fn phases(at: &UpstreamNow) -> impl Iterator<Item = (PhaseLabels, i64)> {
+    let all = [Phase::Closed, Phase::Open, Phase::HalfOpen];
+    all.into_iter().map(|phase| {
+        let labels = PhaseLabels {
+            upstream: at.name.clone(),
+            state: phase.as_str(),
+        };
+        (labels, i64::from(phase == at.phase))
+    })
 }
 
 fn count(number: usize) -> i64 {
