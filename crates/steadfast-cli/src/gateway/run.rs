@@ -186,15 +186,7 @@ pub async fn serve(
         let left = async { drop(left.wait_for(|left| *left).await) };
         server.drain_after(left, drain).await
     };
-    let (mut begun, mut gone) = (begun_too, leave.subscribe());
-    let forwarding = gateway.clone();
-    let writes = async {
-        let _ = begun.wait_for(|begun| *begun).await;
-        let from = clock::mono_now();
-        let _ = gone.wait_for(|gone| *gone).await;
-        let spent = clock::mono_now().since(from);
-        forwarding.writes_ended(drain.saturating_sub(spent)).await
-    };
+    let writes = writes(gateway.clone(), (begun_too, leave.subscribe()), drain);
     let observer = Arc::clone(server.observer());
     let answer = move |request, peer| {
         let gateway = gateway.clone();
@@ -214,6 +206,20 @@ pub async fn serve(
         cut: drained.cut + writes,
         stopped,
     }
+}
+
+/// Waits for the writes whose callers left, within what the drain that `begun` tells of leaves of
+/// `drain` when all connections are `gone`; how many are left then.
+async fn writes(
+    gateway: Gateway,
+    (mut begun, mut gone): (watch::Receiver<bool>, watch::Receiver<bool>),
+    drain: Duration,
+) -> usize {
+    let _ = begun.wait_for(|begun| *begun).await;
+    let from = clock::mono_now();
+    let _ = gone.wait_for(|gone| *gone).await;
+    let spent = clock::mono_now().since(from);
+    gateway.writes_ended(drain.saturating_sub(spent)).await
 }
 
 /// Serves the admin address until it is told to end: last of all, so that a drain can be watched.

@@ -166,15 +166,7 @@ impl Gateway {
         };
         self.strip_principal_fields(&mut parts.headers, trusted);
         proxy::write_forwarded(&mut parts.headers, parts.version, peer, trusted);
-        let upstream = Upstream {
-            pool: routed.pool.clone(),
-            shared: routed.shared.clone(),
-            target: route.to.clone(),
-            policy: Arc::clone(policy),
-            incoming_attempt: attempt,
-            route: route_id,
-            observer: Arc::clone(self.inner.server.observer()),
-        };
+        let upstream = self.upstream(route_id, routed, attempt);
         let (Some(key), Some(principal)) = (key, principal) else {
             telling.keyed_no_more();
             let takes_trailers = trailers.taken;
@@ -196,6 +188,19 @@ impl Gateway {
         telling.keyed_no_more();
         let answered = self.inner.server.answer(call, upstream).await;
         Ok((answered.request, answered.response))
+    }
+
+    /// What a request of this route needs, which came as its caller's attempt `attempt`.
+    fn upstream(&self, route: RouteId, routed: &Routed, attempt: u32) -> Upstream {
+        Upstream {
+            pool: routed.pool.clone(),
+            shared: routed.shared.clone(),
+            target: routed.route.to.clone(),
+            policy: Arc::clone(&routed.policy),
+            incoming_attempt: attempt,
+            route,
+            observer: Arc::clone(self.inner.server.observer()),
+        }
     }
 
     fn route(&self, path: &RequestPath, method: &Method) -> Result<(RouteId, &Routed), Problem> {

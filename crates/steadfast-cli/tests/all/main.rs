@@ -19,6 +19,7 @@ mod logs;
 mod metrics;
 mod own_database;
 mod reports;
+mod retries;
 mod shell;
 mod stage;
 mod tidy;

@@ -93,6 +93,8 @@ fn every_metric_has_its_name_type_and_labels_for_a_reader_that_is_not_ours() {
         ("records_expired", "counter", &[]),
         ("expiry_lag_seconds", "gauge", &[]),
         ("upstream_inflight", "gauge", &["upstream"]),
+        ("retry_budget_ratio", "gauge", &["upstream"]),
+        ("breaker_state", "gauge", &["state", "upstream"]),
         ("waiters", "gauge", &["kind"]),
         ("wait_seconds", "histogram", &["kind"]),
         ("hold_seconds", "histogram", &["kind"]),

@@ -191,7 +191,11 @@ impl<B> Watched<B> {
             // Behind a head, no evidence says that nothing was sent.
             let failure = Some(failure_of(error)).filter(|failure| !failure.never_sent());
             let failure = failure.unwrap_or(Failure::Truncated);
-            let (effect, reason) = attempt.given_up(failure);
+            let (effect, reason) = match attempt.given_up(failure) {
+                // Its head, and perhaps more, is its caller's already.
+                (effect, Reason::AttemptsUsed) if !attempt.keyed => (effect, Reason::PassedOn),
+                other => other,
+            };
             attempt.ended(End::Failed(failure), effect, Some(reason));
         }
     }

@@ -112,6 +112,9 @@ impl Course {
             Ok(leave) => leave,
             Err(shut) => return Step::Done(self.refused(Refused::Open(shut))),
         };
+        if let Some(last) = &mut self.last {
+            last.answer.take_if(|answer| !answer.body().is_whole());
+        }
         let upstream = &self.upstream;
         let (method, headers) = (&self.parts.method, &self.parts.headers);
         let attempt = Attempt::begin(&upstream.observer, upstream.route, method, headers);
@@ -128,7 +131,6 @@ impl Course {
         }
         let is_reused = ready.is_reused();
         let request = self.request();
-        // The connection of an answer that was held goes now, not behind the next one.
         let effect = self.last.take().map_or(Effect::None, |last| last.effect);
         leaving.sending();
         self.stage.sending(true);

@@ -2,7 +2,7 @@
 //!
 //! As much as has come of its body is read, up to a bound, so that a small answer's connection goes
 //! back to the pool before the wait. Nothing waits for the rest: it stays on its connection, which
-//! is closed when the next attempt is sent.
+//! is closed when the next attempt asks for one, since it may be the last that the pool has.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -67,6 +67,11 @@ impl Held {
     /// It did not come whole: it is no answer.
     pub fn is_cut(&self) -> bool {
         self.cut.is_some()
+    }
+
+    /// All of it is here, so that it needs its connection no longer.
+    pub fn is_whole(&self) -> bool {
+        self.rest.is_none() && self.cut.is_none()
     }
 }
 

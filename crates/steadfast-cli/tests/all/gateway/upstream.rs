@@ -78,7 +78,17 @@ impl Upstream {
     where
         F: Future<Output = Kept> + Send + 'static,
     {
-        let listener = port().await;
+        Upstream::start_on(port().await, script)
+    }
+
+    /// The same, on a port that is bound already.
+    pub fn start_on<F>(
+        listener: TcpListener,
+        script: impl Fn(Exchange) -> F + Send + Sync + 'static,
+    ) -> Upstream
+    where
+        F: Future<Output = Kept> + Send + 'static,
+    {
         let addr = listener.local_addr().expect("its address");
         let ledger = Arc::new(Ledger::default());
         let script: Script = Arc::new(move |exchange| Box::pin(script(exchange)));
@@ -168,7 +178,9 @@ async fn accept(listener: TcpListener, script: Script, ledger: Arc<Ledger>) {
         let (script, ledger) = (Arc::clone(&script), Arc::clone(&ledger));
         tokio::spawn(async move {
             let mut held = (stream, Vec::new());
-            while let Some(exchange) = Exchange::begin(held, &ledger).await {
+            let mut first = true;
+            while let Some(mut exchange) = Exchange::begin(held, &ledger).await {
+                exchange.first = std::mem::replace(&mut first, false);
                 match script(exchange).await {
                     Some(kept) => held = (kept.stream, kept.held),
                     None => return,
@@ -182,6 +194,8 @@ async fn accept(listener: TcpListener, script: Script, ledger: Arc<Ledger>) {
 pub struct Exchange {
     /// Which request it is, from one.
     pub number: usize,
+    /// No other came on its connection before.
+    pub first: bool,
     stream: TcpStream,
     held: Vec<u8>,
     ledger: Arc<Ledger>,
@@ -225,6 +239,7 @@ impl Exchange {
         ledger.changed();
         Some(Exchange {
             number,
+            first: true,
             stream,
             held,
             ledger: Arc::clone(ledger),

@@ -81,7 +81,8 @@ async fn no_end_of_a_request_keeps_its_connection() {
         }
     })
     .await;
-    let route = "pool = { max_per_host = 1 }\ntimeouts = { response = \"200ms\", pool = \"20s\" }";
+    let route = "pool = { max_per_host = 1 }\nbreaker = { min_requests = 1000 }\n\
+                 timeouts = { response = \"200ms\", pool = \"20s\" }";
     let gateway = Gateway::with(upstream.addr, route).await;
     let ends = ["/reset", "/cut", "/odd", "/early", "/late", "/made"];
     for (round, target) in ends.iter().chain(&ends).enumerate() {
