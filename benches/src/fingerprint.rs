@@ -2,7 +2,6 @@
 //! members sorted; one keyed digest over the same framed bytes.
 
 use std::hint::black_box;
-use std::time::Duration;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use http::{HeaderMap, HeaderValue, Method, header};
@@ -12,16 +11,13 @@ use steadfast_core::fingerprint::{
     BodyMode, Fingerprint, FingerprintOptions, FingerprintSecret, RequestView,
 };
 
-use crate::{Failure, Window, measured, rows};
+use crate::{Failure, Window, rows, turns};
 
 /// Bytes of the JSON body.
 const JSON_BYTES: usize = 1024;
 
 /// Bodies that are read by their bytes.
 const BYTES: [usize; 2] = [1024, 16 * 1024];
-
-/// Slices of one window: what is compared takes turns this often.
-const SLICES: u32 = 20;
 
 /// One window, shared by all.
 pub fn measure(window: Window) -> Result<(), Failure> {
@@ -34,7 +30,7 @@ pub fn measure(window: Window) -> Result<(), Failure> {
         black_box(serde_json::to_vec(&value).unwrap_or_default());
     };
     let part = window.length() / 3;
-    compare(window.round, part, "json", &ours, &sorted);
+    turns::compare(window.round, part, ("fingerprint.json", 1), &ours, &sorted);
     for bytes in BYTES {
         let mut random = rows::Random::new();
         let body: Vec<u8> = (0..bytes / 8)
@@ -48,10 +44,10 @@ pub fn measure(window: Window) -> Result<(), Failure> {
             let mac = keyed.clone().chain_update(black_box(&framed));
             black_box(mac.finalize().into_bytes());
         };
-        compare(
+        turns::compare(
             window.round,
             part,
-            &format!("bytes.{bytes}"),
+            (&format!("fingerprint.bytes.{bytes}"), 1),
             &ours,
             &digest,
         );
@@ -87,35 +83,4 @@ fn framed(body: &[u8]) -> Vec<u8> {
     let mut framed = vec![0x2a; head];
     framed.extend_from_slice(body);
     framed
-}
-
-/// Writes what one call of each costs, taking turns.
-fn compare(round: u32, length: Duration, name: &str, ours: &impl Fn(), reference: &impl Fn()) {
-    let slice = length / (2 * SLICES);
-    let (mut own, mut other) = (Vec::new(), Vec::new());
-    for _ in 0..SLICES {
-        own.push(nanos(slice, ours));
-        other.push(nanos(slice, reference));
-    }
-    for (whose, nanos) in [("ours", &mut own), ("reference", &mut other)] {
-        nanos.sort_by(f64::total_cmp);
-        let median = nanos[nanos.len() / 2];
-        measured::write(round, &format!("fingerprint.{name}.{whose}_ns"), median);
-    }
-}
-
-fn nanos(length: Duration, one: &impl Fn()) -> f64 {
-    const BETWEEN: u32 = 50;
-    let began = clock::mono_now();
-    let mut calls = 0;
-    loop {
-        for _ in 0..BETWEEN {
-            one();
-        }
-        calls += BETWEEN;
-        let spent = clock::mono_now().since(began);
-        if spent >= length {
-            return spent.as_nanos() as f64 / f64::from(calls);
-        }
-    }
 }

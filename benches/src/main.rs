@@ -10,6 +10,7 @@ use std::time::Duration;
 use clap::{Parser, Subcommand};
 
 mod buffered;
+mod decision;
 mod drive;
 mod expiry;
 mod fingerprint;
@@ -23,6 +24,7 @@ mod pairs;
 mod prime;
 mod report;
 mod rows;
+mod turns;
 mod upstream;
 
 /// What a part is told by its caller.
@@ -96,6 +98,11 @@ enum Part {
     },
     /// Fingerprints, beside the least that one has to do.
     Fingerprint {
+        #[command(flatten)]
+        window: Window,
+    },
+    /// Client decisions and the client layer, beside tower's parts.
+    Decision {
         #[command(flatten)]
         window: Window,
     },
@@ -187,6 +194,7 @@ fn perform(part: Part) -> Result<std::process::ExitCode, Failure> {
             waiters,
         } => pairs::measure(window, &dir, waiters)?,
         Part::Fingerprint { window } => fingerprint::measure(window)?,
+        Part::Decision { window } => decision::measure(window)?,
         Part::Expiry {
             window,
             dir,
