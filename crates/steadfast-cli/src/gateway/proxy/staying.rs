@@ -22,6 +22,12 @@ pub const STAYING_MAX: u32 = 10_000;
 #[derive(Clone)]
 pub struct Places(Arc<Semaphore>);
 
+impl Default for Places {
+    fn default() -> Self {
+        Places::new()
+    }
+}
+
 impl Places {
     /// Nobody is there.
     pub fn new() -> Places {

@@ -137,7 +137,7 @@ impl HttpBody for Played {
     /// What is announced counts for the whole body, so it is told before the first frame only.
     fn size_hint(&self) -> SizeHint {
         match self.next {
-            0 => self.tape.recorded().hint.clone(),
+            0 => self.tape.recorded().hint,
             _ => SizeHint::default(),
         }
     }
