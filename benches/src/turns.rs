@@ -9,8 +9,8 @@ use crate::measured;
 /// Slices of one window: what is compared takes turns this often.
 const SLICES: u32 = 20;
 
-/// Writes what one of each costs, in nanoseconds: `NAME.ours_ns` and `NAME.reference_ns`. A call does
-/// it `times` times.
+/// Writes what one of each costs, in nanoseconds: `NAME.ours_ns` and `NAME.reference_ns`. A call
+/// does it `times` times.
 pub fn compare(
     round: u32,
     length: Duration,

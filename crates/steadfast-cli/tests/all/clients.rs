@@ -241,6 +241,8 @@ fn config(to: SocketAddr) -> String {
     let hold = "idempotency = { mode = \"required\" }";
     [
         "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nstore = \"sqlite:records.db\"\n",
+        // One service fails for all of them at once, as none does.
+        "[defaults]\nbreaker = { min_requests = 1000000 }\n",
         &route("/keyed/", repeat),
         &route("/conflict/", conflict),
         &route("/", hold),

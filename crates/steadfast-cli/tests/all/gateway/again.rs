@@ -19,7 +19,8 @@ async fn losing_the_first() -> Upstream {
 #[tokio::test]
 async fn under_repeat_the_same_request_takes_over_with_a_new_fence_and_another_does_not() {
     let upstream = losing_the_first().await;
-    let gateway = Gateway::with(upstream.addr, "idempotency = { on_unknown = \"repeat\" }").await;
+    let route = "retry = { max_attempts = 1 }\nidempotency = { on_unknown = \"repeat\" }";
+    let gateway = Gateway::with(upstream.addr, route).await;
     let first = gateway.send(&keyed_charge()).await;
     first.is_problem(504, "outcome-unknown", "unknown");
     assert!(first.retryable());
@@ -38,6 +39,76 @@ async fn under_repeat_the_same_request_takes_over_with_a_new_fence_and_another_d
     assert!(fences.len() == 2 && fences[0] < fences[1], "{fences:?}");
     assert_eq!(upstream.seen()[1].one("idempotency-key"), KEY);
     assert_eq!(gateway.record().await["attempts"], 2);
+}
+
+// rule: under-repeat-the-gateway-goes-again-by-itself
+#[tokio::test]
+async fn under_repeat_a_lost_answer_is_asked_for_again_and_under_hold_it_never_is() {
+    let upstream = losing_the_first().await;
+    let route = "retry = { base = \"1ms\" }\nidempotency = { on_unknown = \"repeat\" }";
+    let gateway = Gateway::with(upstream.addr, route).await;
+    let answer = gateway.send(&keyed_charge()).await;
+    assert_eq!((answer.status, answer.replayed()), (201, Some("false")));
+    assert_eq!(answer.field("steadfast-attempts"), Some("2"));
+    let seen = upstream.seen();
+    let each = |name: &str| -> Vec<String> {
+        let values = seen.iter().map(|request| request.one(name).to_owned());
+        values.collect()
+    };
+    assert_eq!(each("idempotency-key"), [KEY, KEY]);
+    assert_eq!(each("steadfast-attempt"), ["1", "2"]);
+    let fences: Vec<u64> = each("idempotency-fence")
+        .iter()
+        .map(|fence| fence.parse().expect("a number"))
+        .collect();
+    assert!(fences[0] < fences[1], "{fences:?}");
+    let record = gateway.record().await;
+    assert_eq!(
+        (&record["attempts"], &record["effect"]),
+        (&2.into(), &"applied".into())
+    );
+
+    let upstream = losing_the_first().await;
+    let gateway = Gateway::with(upstream.addr, "retry = { base = \"1ms\" }").await;
+    let answer = gateway.send(&keyed_charge()).await;
+    answer.is_problem(504, "outcome-unknown", "unknown");
+    assert!(!answer.retryable());
+    assert_eq!(upstream.count(), 1);
+}
+
+// rule: a-keyed-stale-connection-sends-nothing-twice
+#[tokio::test]
+async fn a_keyed_write_meets_closed_connections_and_none_is_executed_twice() {
+    const ROUNDS: usize = 200;
+    let upstream = Upstream::start(|exchange| async move {
+        exchange
+            .reply_and_close(answer("201 Created", "", "made"))
+            .await
+    })
+    .await;
+    let route = "pool = { idle = \"60s\", reuse_unsafe_within = \"60s\" }\n\
+                 retry = { base = \"1ms\" }\nbudget = { floor_per_second = 1000 }";
+    let gateway = Gateway::with(upstream.addr, route).await;
+    let mut caller = gateway.connect().await;
+    let mut unknown = 0;
+    for round in 0..ROUNDS {
+        let key = format!("{round:08x}-6a62-4d4b-9f0c-3d5f6f1a7c01");
+        let charge = charge().with("Idempotency-Key", &key);
+        let wrote = caller.ask(&charge).await;
+        match wrote.status {
+            201 => {}
+            504 => unknown += 1,
+            other => panic!("round {round}: {other}"),
+        }
+    }
+    // A fence goes out with every attempt, and one that executed is never followed by another.
+    let seen = upstream.seen();
+    let keys: std::collections::BTreeSet<String> = seen
+        .iter()
+        .map(|request| request.one("idempotency-key").to_owned())
+        .collect();
+    assert_eq!(seen.len(), keys.len(), "one execution a key");
+    assert!(seen.len() + unknown >= ROUNDS);
 }
 
 #[tokio::test]

@@ -112,6 +112,8 @@ fn cases() -> Vec<Case<'static>> {
                 "requests{gone,failed}",
                 "keyed{gone,released}",
                 "attempts{gone,1,connect}",
+                "attempts{gone,2,connect}",
+                "attempts{gone,3,connect}",
                 "retries_skipped{gone,attempts}",
             ],
         ),
