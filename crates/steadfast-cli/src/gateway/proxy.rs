@@ -2,9 +2,9 @@
 //!
 //! The loop is here, and nothing that decides: whether and when another attempt follows is
 //! [`steadfast_core::retry`]'s, asked through [`steadfast::client::Attempts`]. No attempt waits for
-//! the request's body to be whole ([`tape`]), and once the head of an answer was passed on nothing
-//! is repeated: to hold it back until its body begins would take from every stream what only a cut
-//! body would gain.
+//! the request's body to be whole (`tape` keeps what was read), and once the head of an answer was
+//! passed on nothing is repeated: to hold it back until its body begins would take from every
+//! stream what only a cut body would gain.
 
 mod course;
 mod forwarded;
