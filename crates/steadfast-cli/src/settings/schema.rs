@@ -2,7 +2,8 @@
 //!
 //! Decides how the shapes of settings are said in a schema. A schema sees one value at a time: what
 //! contradicts another setting, and what only the machine knows (a file, a variable), is left to
-//! `config check`. Settings that are not acted on are not in it, and so are refused.
+//! `config check`. A setting that is not acted on is there with the values that hold anyway, as far
+//! as there are any, and with [`NOT_YET`]; any other value is refused.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::MOST_ROUTES;
 use super::about::{About, Shape, acted, built_in};
 use super::level::{DEFAULTS, ROUTE};
-use super::names::Level;
+use super::names::{Accepted, Level, SETTINGS, Support};
 use super::top::LONGEST_PATH;
 
 const LENGTH: &str = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
@@ -24,6 +25,9 @@ const FIELD: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 const METHOD: &str = "^[!#$%&'*+.^_`|~0-9A-Z-]+$";
 const PRINCIPAL: &str = "^(authorization|anonymous|(header|cookie):.+)$";
 const POINTER: &str = "^(/([^~/]|~[01])*)+$";
+
+/// Marks a setting of which only the values that hold anyway are taken.
+const NOT_YET: &str = "x-not-yet-supported";
 
 /// The schema.
 pub fn json() -> Value {
@@ -73,18 +77,46 @@ fn properties(
 ) -> Map<String, Value> {
     let mut found = Map::new();
     for (_, about) in acted().filter(|(setting, _)| here(setting.level)) {
-        let property = property(about, values.get(about.name));
-        match about.name.split_once('.') {
-            None => {
-                found.insert(about.name.to_owned(), property);
-            }
-            Some((table, name)) => {
-                let table = found.entry(table).or_insert_with(|| object(Map::new()));
-                table["properties"][name] = property;
-            }
+        insert(
+            &mut found,
+            about.name,
+            property(about, values.get(about.name)),
+        );
+    }
+    for setting in SETTINGS.iter().filter(|setting| here(setting.level)) {
+        if let Support::NotYet { instead, accepts } = setting.support
+            && !accepts.is_empty()
+        {
+            insert(&mut found, setting.name, only(accepts, instead));
         }
     }
     found
+}
+
+fn insert(found: &mut Map<String, Value>, path: &str, property: Value) {
+    match path.split_once('.') {
+        None => {
+            found.insert(path.to_owned(), property);
+        }
+        Some((table, name)) => {
+            let table = found.entry(table).or_insert_with(|| object(Map::new()));
+            table["properties"][name] = property;
+        }
+    }
+}
+
+/// The values that hold anyway, and nothing else.
+fn only(accepts: &[Accepted], instead: &str) -> Value {
+    let values = accepts.iter().map(|accepted| match *accepted {
+        Accepted::Text(text) => json!(text),
+        Accepted::Number(number) => json!(number),
+        Accepted::Switch(on) => json!(on),
+        Accepted::EmptyList => json!([]),
+        Accepted::EmptyTable => json!({}),
+    });
+    let values: Vec<Value> = values.collect();
+    let description = format!("not yet supported: {instead}");
+    json!({ "enum": values, "description": description, NOT_YET: true })
 }
 
 fn property(about: &About, built_in: Option<&Value>) -> Value {
@@ -112,7 +144,7 @@ fn shape(shape: Shape) -> Value {
         Shape::Text(most) => json!({ "type": "string", "minLength": 1, "maxLength": most }),
         Shape::File => json!({ "type": "string", "minLength": 1, "maxLength": LONGEST_PATH }),
         Shape::Path => text("^/"),
-        Shape::Upstream => text("^https?://[^/?#@\\s]+/?$"),
+        Shape::Upstream => text("^[Hh][Tt][Tt][Pp][Ss]?://[^/?#@\\s]+/?$"),
         Shape::Field => text(FIELD),
         Shape::Principal => text(PRINCIPAL),
         Shape::Methods | Shape::AnyMethods => {

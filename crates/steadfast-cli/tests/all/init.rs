@@ -50,6 +50,7 @@ fn paths(schema: &Value, prefix: &str, found: &mut Vec<(String, Value)>) {
     for (name, property) in schema["properties"].as_object().expect("properties") {
         let path = format!("{prefix}{name}");
         match property["properties"].is_object() {
+            _ if property["x-not-yet-supported"] == true => {}
             true => paths(property, &format!("{path}."), found),
             false => found.push((path, property.clone())),
         }
@@ -243,6 +244,11 @@ const LINES: &[(&str, bool)] = &[
     ("breaker.probes = 0", false),
     ("honor_attempts = true", true),
     ("max_in_flight = 3", false),
+    ("coalesce = \"off\"", true),
+    ("coalesce = \"local\"", false),
+    ("require_if_match = false", true),
+    ("require_if_match = true", false),
+    ("retry = { max_attempts = 1 }", true),
     ("name = \"\"", false),
     ("listen = \"127.0.0.1:80\"", false),
 ];
@@ -278,6 +284,10 @@ fn the_schema_takes_what_can_be_run_and_refuses_what_cannot() {
         (
             "[[route]]\npath = \"/\"\nto = \"ftp://h\"".to_owned(),
             false,
+        ),
+        (
+            "[[route]]\npath = \"/\"\nto = \"HTTP://h\"".to_owned(),
+            true,
         ),
         (
             "[[route]]\npath = \"x\"\nto = \"http://h\"".to_owned(),

@@ -1,4 +1,4 @@
-//! `examples/policy_in_ten_lines.rs` and `examples/hyper_client.rs`: safe calls, from outside.
+//! `examples/policy_in_ten_lines.rs` and `examples/reqwest_client.rs`: safe calls, from outside.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -68,7 +68,7 @@ fn a_policy_in_ten_lines_repeats_what_it_may_and_tells_it() {
 #[test]
 fn over_another_client_a_lost_answer_is_asked_for_again_under_the_same_key() {
     let (url, serving) = service(&["", CREATED]);
-    let said = run("hyper_client", &url);
+    let said = run("reqwest_client", &url);
     assert!(said.ends_with("done: 201 Created\n"), "{said}");
     let heads = serving.join().expect("no panic");
     let keys = heads.iter().map(|head| {

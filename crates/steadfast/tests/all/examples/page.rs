@@ -13,7 +13,7 @@ fn the_code_in_the_library_page_stands_in_an_example() {
         "examples/axum_orders.rs",
         "examples/any_tower_service.rs",
         "examples/axum_three_hops.rs",
-        "examples/hyper_client.rs",
+        "examples/reqwest_client.rs",
         "examples/policy_in_ten_lines.rs",
     ];
     let examples = examples.map(|path| squeezed(&read(path)));

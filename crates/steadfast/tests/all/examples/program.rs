@@ -18,7 +18,7 @@ const EXAMPLES: [&str; 5] = [
     "axum_orders",
     "any_tower_service",
     "axum_three_hops",
-    "hyper_client",
+    "reqwest_client",
     "policy_in_ten_lines",
 ];
 
