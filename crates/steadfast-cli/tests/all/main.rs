@@ -24,4 +24,5 @@ mod shell;
 mod stage;
 mod tidy;
 mod upkeep;
+mod upstream_http2;
 mod upstream_tls;

@@ -12,6 +12,15 @@ use crate::stage::{Folder, Gateway, Request};
 
 /// A service over TLS, and the certificate that vouches for it, as the file `ca.pem`.
 pub fn service(folder: &Folder) -> SocketAddr {
+    let config = vouched(folder);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    std::thread::spawn(move || serve(&listener, &Arc::new(config)));
+    address
+}
+
+/// TLS for `localhost`, and the certificate that vouches for it, as the file `ca.pem`.
+pub fn vouched(folder: &Folder) -> ServerConfig {
     let authority_key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(Vec::new()).expect("no names");
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -23,16 +32,12 @@ pub fn service(folder: &Folder) -> SocketAddr {
     folder.write("ca.pem", pem(root.der()));
     let key = PrivateKeyDer::try_from(key.serialize_der()).expect("a key");
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
+    ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
         .with_no_client_auth()
         .with_single_cert(vec![own.der().clone()], key)
-        .expect("its own key");
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    std::thread::spawn(move || serve(&listener, &Arc::new(config)));
-    address
+        .expect("its own key")
 }
 
 fn serve(listener: &TcpListener, config: &Arc<ServerConfig>) {
@@ -61,7 +66,7 @@ fn pem(bytes: &[u8]) -> String {
 
 const LISTEN: &str = "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nstore = \"memory:\"\n";
 
-fn configuration(top: &str, service: SocketAddr) -> String {
+pub fn configuration(top: &str, service: SocketAddr) -> String {
     let to = format!("https://localhost:{}", service.port());
     format!("{LISTEN}{top}[[route]]\npath = \"/{{*rest}}\"\nto = \"{to}\"\n")
 }
