@@ -1,4 +1,4 @@
-//! A service over HTTP/2 and TLS that does with each stream what it is told, and keeps what it took.
+//! A service over HTTP/2 and TLS that does with each stream what it is told; it keeps what it took.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
