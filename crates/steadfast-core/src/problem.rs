@@ -208,6 +208,11 @@ const TABLE: [Line; 18] = {
 };
 
 impl Slug {
+    /// Every kind, in the order of their words.
+    pub fn all() -> impl Iterator<Item = Slug> {
+        TABLE.iter().map(|line| line.0)
+    }
+
     fn line(self) -> &'static Line {
         // The table is ordered as the enum is; a test holds it.
         &TABLE[self as usize]

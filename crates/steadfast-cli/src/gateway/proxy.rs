@@ -24,7 +24,8 @@ use course::Course;
 use staying::Staying;
 
 pub use forwarded::write_forwarded;
-pub use staying::Places;
+pub use held::HELD_BYTES;
+pub use staying::{Places, STAYING_MAX};
 
 /// What its caller is given, in a word and whole.
 type Given = (RequestOutcome, Response<Body>);

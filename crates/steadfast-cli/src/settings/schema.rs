@@ -3,7 +3,7 @@
 //! Decides how the shapes of settings are said in a schema. A schema sees one value at a time: what
 //! contradicts another setting, and what only the machine knows (a file, a variable), is left to
 //! `config check`. A setting that is not acted on is there with the values that hold anyway, as far
-//! as there are any, and with [`NOT_YET`]; any other value is refused.
+//! as there are any, and with a mark that says so; any other value is refused.
 
 use std::collections::BTreeMap;
 

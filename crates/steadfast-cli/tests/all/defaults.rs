@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use steadfast::client::Story;
 use steadfast::client::pool::{
     MAX_INFORMATIONAL, MAX_RESPONSE_FIELDS, MAX_RESPONSE_HEAD_BYTES, MAX_STREAMS,
     NEXT_ADDRESS_AFTER,
 };
 use steadfast::server;
-use steadfast_cli::gateway::{framing, listen};
+use steadfast_cli::gateway::{framing, listen, proxy};
 use steadfast_cli::settings::environment::Environment;
 use steadfast_cli::settings::value::{show_length, show_size};
 use steadfast_cli::settings::{for_upstream, show, top::Flags};
@@ -119,6 +120,18 @@ fn bounds() -> BTreeMap<String, String> {
         (
             "informational responses before one answer",
             MAX_INFORMATIONAL.to_string(),
+        ),
+        (
+            "writes without a key whose callers left",
+            proxy::STAYING_MAX.to_string(),
+        ),
+        (
+            "bytes kept of an answer while its repeat is due",
+            show_size(proxy::HELD_BYTES),
+        ),
+        (
+            "attempts that a client's story keeps",
+            Story::MOST.to_string(),
         ),
         (
             "keyed requests at work in a process",

@@ -18,6 +18,7 @@ use std::{fs, iter};
 
 use crate::tidy::{File, files, root};
 
+mod problems;
 mod unrun;
 
 /// Longest run of one document, in seconds. A bound against a hang, never what a test asserts.

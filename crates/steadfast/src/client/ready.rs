@@ -22,6 +22,7 @@ use super::run::Run;
 use super::settings::{Prepared, Settings};
 use super::story::Story;
 use super::target::Target;
+use super::tls::UpstreamTls;
 use crate::attempts::SharedUpstream;
 
 /// Targets whose budget and breaker are remembered while nobody uses them. A program that asks more
@@ -48,6 +49,7 @@ pub type ClientBody = AnswerBody<UpstreamBody>;
 pub struct ClientBuilder {
     settings: Settings,
     pool: PoolSettings,
+    tls: Option<UpstreamTls>,
     redirects: u32,
 }
 
@@ -87,11 +89,22 @@ impl ClientBuilder {
         self
     }
 
+    /// `https:` URLs are spoken to as `tls` says, in HTTP/2 where the service agrees to it. Without
+    /// it they are refused before anything is sent.
+    pub fn with_tls(mut self, tls: UpstreamTls) -> Self {
+        self.tls = Some(tls);
+        self
+    }
+
     /// The client.
     pub fn build(self) -> Client {
+        let pool = match self.tls {
+            Some(tls) => Pool::with_tls(self.pool, tls),
+            None => Pool::new(self.pool),
+        };
         Client(Arc::new(Shared {
             settings: self.settings,
-            pool: Pool::new(self.pool),
+            pool,
             redirects: self.redirects,
             upstreams: Mutex::default(),
         }))
@@ -109,6 +122,7 @@ impl Client {
         ClientBuilder {
             settings: Settings::new(policy),
             pool: PoolSettings::default(),
+            tls: None,
             redirects: 0,
         }
     }

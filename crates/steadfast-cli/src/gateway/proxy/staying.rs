@@ -116,3 +116,45 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Staying<F> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Work that never ends, and tells when it is cut.
+    struct Endless(Arc<Semaphore>);
+
+    impl Future for Endless {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
+        }
+    }
+
+    impl Drop for Endless {
+        fn drop(&mut self) {
+            self.0.add_permits(1);
+        }
+    }
+
+    #[tokio::test]
+    async fn of_writes_whose_callers_left_10_000_go_on_and_the_next_is_cut() {
+        let (places, cut) = (Places::new(), Arc::new(Semaphore::new(0)));
+        let leave = |is_sending| {
+            let stage = Stage::default();
+            stage.sending(is_sending);
+            let work = Endless(Arc::clone(&cut));
+            drop(Staying::new(work, stage.clone(), places.clone()));
+            stage.is_left()
+        };
+        for _ in 0..10_000 {
+            assert!(leave(true));
+        }
+        assert_eq!(cut.available_permits(), 0);
+        assert!(!leave(true), "there is no place left");
+        assert!(!leave(false), "nothing of it was sent");
+        assert_eq!(cut.available_permits(), 2);
+        assert_eq!(places.empty(Duration::ZERO).await, 10_000);
+    }
+}

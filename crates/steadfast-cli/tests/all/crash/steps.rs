@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::{KEY, failing};
-use crate::stage::{Answer, Config, Folder, Honours, Ledger, Request, until};
+use crate::stage::{Answer, Config, Fate, Folder, Honours, Ledger, Request, until};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Pool {
@@ -33,6 +33,17 @@ enum Earlier {
     Unknown,
 }
 
+/// What the service does with the first attempts at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Service {
+    /// Each succeeds.
+    Sound,
+    /// One is not done and one is done and lost; all others succeed.
+    FailsFirst,
+    /// Each is done, and its answer lost.
+    NeverSays,
+}
+
 /// One way to the end, at every operation.
 #[derive(Clone, Copy, Debug)]
 struct Walk {
@@ -42,6 +53,7 @@ struct Walk {
     point: &'static str,
     met_by: MetBy,
     earlier: Earlier,
+    service: Service,
 }
 
 /// What the operation came to at last.
@@ -72,9 +84,12 @@ impl Walk {
 
 /// The end that an answer tells; `None` where the same request is to be sent again.
 fn end_of(answer: &Answer) -> Option<End> {
+    let effect = answer.field("steadfast-effect");
     match (answer.status, answer.problem().as_deref()) {
         (201, None) => Some(End::Final),
         (409, Some("outcome-unknown")) => Some(End::Unknown),
+        // The service's own, after its last attempt.
+        (504, None) if effect == Some("unknown") => Some(End::Unknown),
         _ => None,
     }
 }
@@ -93,9 +108,14 @@ impl Stage {
         };
         let (folder, ledger) = (Folder::new(), Ledger::open(honours));
         let rules = format!("lease = \"1500ms\", on_unknown = \"{}\"", walk.on_unknown);
+        match walk.service {
+            Service::Sound => {}
+            Service::FailsFirst => ledger.fated([Fate::Undone, Fate::Lost]),
+            Service::NeverSays => ledger.fated([Fate::Lost; 1000]),
+        }
         let config = Config {
             to: &ledger,
-            top: "",
+            top: "[defaults]\nretry = { base = \"1ms\", cap = \"1ms\" }",
             idempotency: &rules,
         };
         folder.write("s.toml", config.text());
@@ -185,7 +205,8 @@ impl Stage {
             }
             End::Unknown => {
                 assert!(effects <= 1, "{case}: {effects} effects");
-                assert_eq!(self.walk.on_unknown, "hold", "{case}");
+                let says = self.walk.service != Service::NeverSays;
+                assert_eq!(self.walk.on_unknown == "hold", says, "{case}");
                 assert_eq!(state, "unknown", "{case}");
             }
         }
@@ -196,7 +217,11 @@ impl Stage {
 }
 
 /// All walks of one kind at the same time: each is mostly waiting for a lease.
-fn walks(on_unknown: &'static str, earlier: Earlier) -> Vec<(Walk, u32, BTreeSet<End>)> {
+fn walks(
+    on_unknown: &'static str,
+    earlier: Earlier,
+    service: Service,
+) -> Vec<(Walk, u32, BTreeSet<End>)> {
     let mut walks = Vec::new();
     for pool in [Pool::Cold, Pool::Warm] {
         for (kind, met_by) in [("write", MetBy::Duplicate), ("read", MetBy::Sweeper)] {
@@ -208,6 +233,7 @@ fn walks(on_unknown: &'static str, earlier: Earlier) -> Vec<(Walk, u32, BTreeSet
                     point,
                     met_by,
                     earlier,
+                    service,
                 });
             }
         }
@@ -229,20 +255,26 @@ fn walks(on_unknown: &'static str, earlier: Earlier) -> Vec<(Walk, u32, BTreeSet
 
 /// The fewest operations that the request itself has: reads of the date aside, its writes.
 fn least(walk: Walk) -> u32 {
-    match (walk.kind, walk.pool) {
+    // A mark for each further attempt.
+    let marks = match walk.service {
+        Service::Sound => 0,
+        Service::FailsFirst | Service::NeverSays => 2,
+    };
+    let one = match (walk.kind, walk.pool) {
         // Reserved, dispatched, completed; with a connection at hand the first is the second.
         ("write", Pool::Cold) => 3,
         ("write", Pool::Warm) => 2,
         // The start's two, and the date for each write.
         (_, Pool::Cold) => 5,
         (_, Pool::Warm) => 4,
-    }
+    };
+    one + marks
 }
 
 // rule: a-crash-at-any-store-operation-makes-no-second-effect
 #[test]
 fn a_crash_at_any_store_operation_makes_no_second_effect_under_hold() {
-    for (walk, operations, ends) in walks("hold", Earlier::Nothing) {
+    for (walk, operations, ends) in walks("hold", Earlier::Nothing, Service::Sound) {
         assert!(
             operations >= least(walk),
             "{walk:?}: {operations} operations"
@@ -255,7 +287,7 @@ fn a_crash_at_any_store_operation_makes_no_second_effect_under_hold() {
 
 #[test]
 fn a_crash_at_any_store_operation_is_repeated_to_one_effect_under_repeat() {
-    for (walk, operations, ends) in walks("repeat", Earlier::Nothing) {
+    for (walk, operations, ends) in walks("repeat", Earlier::Nothing, Service::Sound) {
         assert!(
             operations >= least(walk),
             "{walk:?}: {operations} operations"
@@ -264,9 +296,26 @@ fn a_crash_at_any_store_operation_is_repeated_to_one_effect_under_repeat() {
     }
 }
 
+// rule: a-crash-between-attempts-makes-no-second-effect
+#[test]
+fn a_crash_at_any_store_operation_of_several_attempts_comes_to_one_end_under_newer_fences() {
+    for (service, end) in [
+        (Service::FailsFirst, End::Final),
+        (Service::NeverSays, End::Unknown),
+    ] {
+        for (walk, operations, ends) in walks("repeat", Earlier::Nothing, service) {
+            assert!(
+                operations >= least(walk),
+                "{walk:?}: {operations} operations"
+            );
+            assert_eq!(ends, BTreeSet::from([end]), "{walk:?}");
+        }
+    }
+}
+
 #[test]
 fn a_crash_at_any_store_operation_of_a_take_over_is_repeated_to_one_effect() {
-    for (walk, operations, ends) in walks("repeat", Earlier::Unknown) {
+    for (walk, operations, ends) in walks("repeat", Earlier::Unknown, Service::Sound) {
         assert!(
             operations >= least(walk),
             "{walk:?}: {operations} operations"
@@ -277,7 +326,7 @@ fn a_crash_at_any_store_operation_of_a_take_over_is_repeated_to_one_effect() {
 
 #[test]
 fn a_crash_at_any_store_operation_of_writing_an_end_down_leaves_it_to_the_next() {
-    for (walk, operations, ends) in walks("hold", Earlier::Held) {
+    for (walk, operations, ends) in walks("hold", Earlier::Held, Service::Sound) {
         // One write, of what is unknown now; the start's reads, and those of the one who looks.
         let least = if walk.kind == "write" { 1 } else { 4 };
         assert!(operations >= least, "{walk:?}: {operations} operations");

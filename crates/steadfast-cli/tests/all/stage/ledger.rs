@@ -2,7 +2,7 @@
 //!
 //! Threads and sockets of the standard library only: none of our code, and no HTTP library.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -14,6 +14,15 @@ pub enum Honours {
     Nothing,
     /// One effect a key.
     Keys,
+}
+
+/// What befalls one POST in place of its 201.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// It is not done, and answered 503.
+    Undone,
+    /// It is done, and answered 504.
+    Lost,
 }
 
 /// The service. It answers while it is told to; an effect is done before its answer is held back.
@@ -33,6 +42,7 @@ struct Book {
     effects: usize,
     fences: Vec<u64>,
     keys: HashMap<String, usize>,
+    fates: VecDeque<Fate>,
     held: bool,
     ended: bool,
 }
@@ -72,6 +82,11 @@ impl Ledger {
     /// The fences that came with keyed requests, in order.
     pub fn fences(&self) -> Vec<u64> {
         self.inner.book().fences.clone()
+    }
+
+    /// What befalls the next POSTs, in order. Such an answer is not held back.
+    pub fn fated(&self, fates: impl IntoIterator<Item = Fate>) {
+        self.inner.book().fates.extend(fates);
     }
 
     /// Holds answers back from now on.
@@ -116,7 +131,14 @@ impl Inner {
                 stream.write_all(hello.as_bytes()).ok()?;
                 continue;
             }
-            let number = self.act(&asked);
+            let number = match self.act(&asked) {
+                Ok(number) => number,
+                Err(status) => {
+                    let failed = format!("HTTP/1.1 {status} Failed\r\ncontent-length: 0\r\n\r\n");
+                    stream.write_all(failed.as_bytes()).ok()?;
+                    continue;
+                }
+            };
             if asked.path == "/stream" {
                 let head = "HTTP/1.1 201 Created\r\ncontent-type: text/event-stream\r\n\
                             transfer-encoding: chunked\r\n\r\n6\r\nfirst\n\r\n";
@@ -136,10 +158,21 @@ impl Inner {
         }
     }
 
-    /// Does it, and gives its number.
-    fn act(&self, asked: &Asked) -> usize {
+    /// Does it, and gives its number, or the status in its place.
+    fn act(&self, asked: &Asked) -> Result<usize, u16> {
         let mut book = self.book();
         book.fences.extend(asked.fence);
+        match book.fates.pop_front() {
+            Some(Fate::Undone) => Err(503),
+            Some(Fate::Lost) => {
+                self.done(&mut book, asked);
+                Err(504)
+            }
+            None => Ok(self.done(&mut book, asked)),
+        }
+    }
+
+    fn done(&self, book: &mut Book, asked: &Asked) -> usize {
         if let (Honours::Keys, Some(key)) = (self.honours, &asked.key)
             && let Some(done) = book.keys.get(key)
         {

@@ -46,7 +46,7 @@ impl<'a> Secure<'a> {
             detail: format!("{target}: {why}"),
         };
         let tls = tls.ok_or_else(|| {
-            unverifiable("the pool was made without TLS; make it with `Pool::with_tls`")
+            unverifiable("the pool was made without TLS; make it, or the client, `with_tls`")
         })?;
         let name = ServerName::try_from(target.host()).map_err(|_| {
             unverifiable("no certificate can be for this host; write the target's name otherwise")

@@ -10,6 +10,7 @@ mod ready;
 mod redirects;
 mod room;
 mod script;
+mod secured;
 mod stale;
 
 use std::sync::Arc;

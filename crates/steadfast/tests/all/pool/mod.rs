@@ -2,15 +2,15 @@
 
 mod answers;
 mod bodies;
-mod certificates;
+pub(crate) mod certificates;
 mod connecting;
 mod evidence;
-mod frames;
+pub(crate) mod frames;
 mod http2;
 mod http2_bodies;
 mod leaving;
 mod reuse;
-mod secured;
+pub(crate) mod secured;
 mod sharing;
 mod tls;
 pub(crate) mod upstream;
