@@ -80,6 +80,8 @@ impl Rows {
             lease: Duration::from_secs(30),
             retention,
             owner: Owner::new(0, 0),
+            compensates: false,
+            kept: None,
         };
         let ended = Ended {
             verdict: Verdict {
@@ -91,6 +93,7 @@ impl Rows {
             answer: Answer::Stored(answer(&mut random)),
             reason: "201".to_owned(),
             nothing_sent: false,
+            later: None,
         };
         Ok(Rows {
             like,

@@ -30,15 +30,21 @@ mod admit;
 mod again;
 mod lease;
 mod operator;
+mod pending;
 mod settle;
+mod ways;
 
 pub use admit::{
     Admission, Joining, Request, Sameness, Start, admit, dispatch, join, may_be_learnt, reserve,
 };
 pub use again::again;
 pub use lease::{Change, may_start, read_back, recover, renew, withdraw};
-pub use operator::{NotSettleable, release, resolve};
-pub use settle::{Ended, Settle, settle};
+pub use operator::{NotDroppable, NotSettleable, discard, release, resolve};
+pub use pending::{Asking, Kept, KeptRequest, Pending};
+pub use settle::{Ended, Later, Settle, settle};
+pub use ways::{
+    Compensated, Looked, Seen, Step, Ways, ask, compensated, give_up, looked, postpone, run, step,
+};
 
 /// Events kept in one record's history. The first and the latest are what a person asks for; a key
 /// that is repeated for days would otherwise grow its row without bound.
@@ -287,11 +293,17 @@ pub struct Event {
 }
 
 /// The words that [`Event::event`] may be, so that a stored one is read back as what it was.
-pub const EVENTS: [&str; 12] = [
+pub const EVENTS: [&str; 18] = [
+    "compensated",
+    "compensation-failed",
     "completed",
+    "deferral-expired",
     "deferred",
     "dispatched",
+    "dropped",
     "lease-over",
+    "looked-up",
+    "not-settled",
     "operator-released",
     "released",
     "reserved",
@@ -327,6 +339,8 @@ pub struct Standing {
     pub reason: String,
     /// The way out that held when it was reserved.
     pub on_unknown: OnUnknown,
+    /// An unknown outcome may be undone by a compensating request.
+    pub compensates: bool,
     /// How long a hold lasts without renewal.
     pub lease: Duration,
     /// How long it is kept from the moment it becomes final.
@@ -337,6 +351,8 @@ pub struct Standing {
     pub final_at: Option<WallTime>,
     /// When it counts as absent; `None` means never.
     pub expires_at: Option<WallTime>,
+    /// What is still to be done while nobody holds it.
+    pub pending: Pending,
 }
 
 /// One keyed operation.
@@ -364,6 +380,8 @@ pub struct Record {
     pub standing: Standing,
     /// How it stood before the present hold, to be put back if the hold comes to nothing.
     pub before: Option<Box<Standing>>,
+    /// What is kept of the request, until the operation is completed or released.
+    pub kept: Option<Box<Kept>>,
     /// What happened, oldest first; at most [`HISTORY_MAX`].
     pub history: Vec<Event>,
 }
@@ -411,9 +429,23 @@ impl Record {
         self.standing.expires_at.is_some_and(|at| at <= now)
     }
 
-    /// When somebody must look at it again, for the store's due index: the end of its lease.
+    /// When its next step is due while nobody holds it, for the store's due index; a hold's end is
+    /// in `locked_until`.
     pub fn due_at(&self) -> Option<WallTime> {
-        self.standing.locked_until
+        let pending = &self.standing.pending;
+        match self.standing.state {
+            State::Deferred => pending.due_at,
+            State::Unknown => match &pending.asking {
+                Some(asking) => Some(asking.until),
+                None => pending.due_at,
+            },
+            State::Completed | State::Dispatched | State::Released | State::Reserved => None,
+        }
+    }
+
+    /// The request is kept, so that it can be sent without its caller.
+    pub fn request(&self) -> Option<&KeptRequest> {
+        self.kept.as_ref()?.request.as_ref()
     }
 
     /// Somebody is at work on it.
@@ -444,6 +476,9 @@ impl Record {
             before,
             ..self.clone()
         };
+        if matches!(next.standing.state, State::Completed | State::Released) {
+            next.kept = None;
+        }
         next.version += 1;
         next.updated_at = event.at;
         next.push(event);

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use super::lease::{Change, recover};
-use super::{Answer, Event, Guard, Hold, OperationId, Owner, Record, Standing, State};
+use super::{
+    Answer, Event, Guard, Hold, Kept, OperationId, Owner, Pending, Record, Standing, State,
+};
 use crate::effect::Effect;
 use crate::fingerprint::Fingerprint;
 use crate::key::{Key, Operation, ScopeHash, Tenant};
@@ -33,13 +35,19 @@ pub struct Request {
     pub lease: Duration,
     /// How long the record is kept from the moment it becomes final.
     pub retention: Duration,
+    /// An unknown outcome may be undone by the route's compensating request.
+    pub compensates: bool,
     /// The token of the hold it would take.
     pub owner: Owner,
+    /// What is to be kept of it until its end.
+    pub kept: Option<Box<Kept>>,
 }
 
-/// How a hold begins.
+/// How an operation begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
+    /// Later, from the queue, which keeps the request: nobody holds it until then (U3).
+    Deferred,
     /// With a connection in hand: the insert is the dispatch mark.
     Dispatched,
     /// Without one yet: nothing may be sent before [`dispatch`].
@@ -94,6 +102,7 @@ pub fn reserve(request: &Request, start: Start, now: WallTime) -> Record {
         version: 1,
         standing: held(request, start, now, None),
         before: None,
+        kept: request.kept.clone(),
         history: Vec::new(),
     };
     record.push(started(request, start, now));
@@ -170,8 +179,14 @@ fn take_over(row: &Record, request: &Request, start: Start, now: WallTime) -> Ad
     if row.standing.state == State::Unknown {
         event.event = "taken-over";
     }
-    let before = Some(Box::new(row.standing.clone()));
-    Admission::TakeOver(Box::new(row.next(standing, before, event)), row.guard())
+    // What is deferred is held by nobody, so that nothing is ever put back.
+    let before = match start {
+        Start::Deferred => None,
+        Start::Dispatched | Start::Reserved => Some(Box::new(row.standing.clone())),
+    };
+    let mut next = row.next(standing, before, event);
+    next.kept = Kept::merged(row.kept.as_deref(), request.kept.as_deref());
+    Admission::TakeOver(Box::new(next), row.guard())
 }
 
 /// A row past its expiry counts as absent: another operation takes its place, with an id of its
@@ -188,13 +203,14 @@ fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>)
     let may_have_executed = |s: &Standing| s.ambiguous || s.state == State::Unknown;
     Standing {
         state: match start {
+            Start::Deferred => State::Deferred,
             Start::Dispatched => State::Dispatched,
             Start::Reserved => State::Reserved,
         },
         // From the mark on nobody knows, until the end says.
         effect: match start {
             Start::Dispatched => Effect::Unknown,
-            Start::Reserved => from.map_or(Effect::None, |s| s.effect),
+            Start::Deferred | Start::Reserved => from.map_or(Effect::None, |s| s.effect),
         },
         ambiguous: from.is_some_and(may_have_executed),
         honours_key: from.is_some_and(|s| s.honours_key),
@@ -207,14 +223,21 @@ fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>)
         on_unknown: from.map_or(request.on_unknown, |s| s.on_unknown.min(request.on_unknown)),
         lease: request.lease,
         retention: request.retention,
-        locked_until: Some(now.plus(request.lease)),
+        compensates: request.compensates && from.is_none_or(|s| s.compensates),
+        locked_until: (start != Start::Deferred).then(|| now.plus(request.lease)),
         final_at: None,
         expires_at: None,
+        pending: Pending {
+            due_at: (start == Start::Deferred).then_some(now),
+            steps: from.map_or(0, |s| s.pending.steps),
+            ..Pending::default()
+        },
     }
 }
 
 fn started(request: &Request, start: Start, now: WallTime) -> Event {
     let event = match start {
+        Start::Deferred => "deferred",
         Start::Dispatched => "dispatched",
         Start::Reserved => "reserved",
     };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::pending::unknown_from;
 use super::{Answer, Event, Guard, Owner, Record, Standing, State};
 use crate::effect::Effect;
 use crate::time::WallTime;
@@ -43,6 +44,7 @@ pub fn recover(row: &Record, now: WallTime, unrenewed_for: Duration) -> Option<C
         answer: Answer::None,
         reason: "lease-over".to_owned(),
         locked_until: None,
+        pending: unknown_from(row, None, now),
         ..row.standing.clone()
     };
     let detail = format!("held by {}", row.standing.owner);
@@ -120,10 +122,13 @@ fn is_first(row: &Record, token: Owner) -> bool {
 /// is not.
 pub fn read_back(written: &Record, stands: &Record) -> bool {
     let act = |standing: &Standing| (standing.state, standing.attempts, standing.locked_until);
+    // Look-ups leave owner and fence alone, so their token is all that tells two of them apart.
+    let pending = |standing: &Standing| standing.pending.clone();
     written.id == stands.id
         && written.guard() == stands.guard()
         && written.updated_at == stands.updated_at
         && act(&written.standing) == act(&stands.standing)
+        && pending(&written.standing) == pending(&stands.standing)
         && written.standing.reason == stands.standing.reason
         && written.standing.answer == stands.standing.answer
         && written.history == stands.history

@@ -1,6 +1,6 @@
 //! What a person may decide about a record (U2, O2).
 
-use super::{Answer, Event, Owner, Record, Standing, State, StoredAnswer};
+use super::{Answer, Event, Owner, Pending, Record, Standing, State, StoredAnswer};
 use crate::effect::Effect;
 use crate::time::WallTime;
 
@@ -66,6 +66,49 @@ pub fn release(
     Ok(row.next(standing, None, event))
 }
 
+/// Why a record was not dropped from the queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotDroppable {
+    /// It was sent, or may have been: what it did would be forgotten.
+    Sent(State),
+    /// It is not in the queue.
+    NotDeferred(State),
+}
+
+/// The operator takes the operation out of the queue: `answer` (410 `dropped`) is what every
+/// duplicate is given. Only what was never executed can be dropped; anything else is to be resolved
+/// or released.
+pub fn discard(
+    row: &Record,
+    answer: StoredAnswer,
+    token: Owner,
+    by: &str,
+    now: WallTime,
+) -> Result<Record, NotDroppable> {
+    let state = row.standing.state;
+    let open = match state {
+        State::Deferred => !row.standing.ambiguous && row.standing.effect == Effect::None,
+        // At work on what the queue keeps, or of unknown outcome.
+        State::Dispatched | State::Reserved | State::Unknown if row.request().is_some() => false,
+        other => return Err(NotDroppable::NotDeferred(other)),
+    };
+    if !open {
+        return Err(NotDroppable::Sent(state));
+    }
+    let standing = Standing {
+        state: State::Completed,
+        answer: Answer::Stored(answer),
+        ..settled(row, token, "dropped", now).map_err(|refused| NotDroppable::Sent(refused.0))?
+    };
+    let event = Event {
+        at: now,
+        event: "dropped",
+        by: by.to_owned(),
+        detail: "it was never executed".to_owned(),
+    };
+    Ok(row.next(standing, None, event))
+}
+
 fn settled(
     row: &Record,
     token: Owner,
@@ -79,6 +122,7 @@ fn settled(
             locked_until: None,
             final_at: Some(now),
             expires_at: Some(now.plus(row.standing.retention)),
+            pending: Pending::default(),
             ..row.standing.clone()
         }),
         other => Err(NotSettleable(other)),

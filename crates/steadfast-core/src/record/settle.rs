@@ -1,6 +1,7 @@
 //! What an attempt's end writes, and over what it may be written.
 
-use super::{Answer, Event, Guard, Hold, Record, Standing, State};
+use super::pending::unknown_from;
+use super::{Answer, Event, Guard, Hold, Kept, KeptRequest, Pending, Record, Standing, State};
 use crate::effect::{Effect, Verdict};
 use crate::policy::Meaning;
 use crate::time::WallTime;
@@ -16,6 +17,18 @@ pub struct Ended {
     pub reason: String,
     /// The evidence proves that nothing was sent under this hold.
     pub nothing_sent: bool,
+    /// It is to go again later, from the queue, where it was not executed (U3); where the outcome
+    /// is unknown and the same request may bring it, likewise.
+    pub later: Option<Later>,
+}
+
+/// When an operation goes again without its caller.
+#[derive(Clone, Debug)]
+pub struct Later {
+    /// Not before this date of the store.
+    pub at: WallTime,
+    /// The request, where the record does not keep it yet.
+    pub request: Option<Box<KeptRequest>>,
 }
 
 /// What settling comes to.
@@ -68,6 +81,9 @@ fn late_unknown(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Sett
 
 fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
     let by = mine.owner.to_string();
+    if let Some(next) = deferred(stands, mine, end, now) {
+        return Settle::Put(Box::new(next), stands.guard());
+    }
     if let (true, Some(before)) = (end.nothing_sent, &stands.before) {
         // A hold that came to nothing must not make an earlier unknown outcome look settled.
         let event = Event {
@@ -104,6 +120,10 @@ fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
         locked_until: None,
         final_at: is_final.then_some(now),
         expires_at: is_final.then(|| now.plus(stands.standing.retention)),
+        pending: match state {
+            State::Unknown => unknown_from(stands, end.later.as_ref().map(|later| later.at), now),
+            _ => Pending::default(),
+        },
         ..stands.standing.clone()
     };
     let event = Event {
@@ -113,4 +133,54 @@ fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
         detail: end.reason.clone(),
     };
     Settle::Put(Box::new(stands.next(standing, None, event)), stands.guard())
+}
+
+/// What was not executed waits in the queue for its next run. `None` where it is not to go again, or
+/// where no request is kept that could. A hold under which nothing was sent says nothing new of the
+/// attempts before it: what they may have done stays (U1).
+fn deferred(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Option<Record> {
+    let later = end.later.as_ref()?;
+    if !end.nothing_sent && end.verdict.meaning != Meaning::Released {
+        return None;
+    }
+    let request = stands.request().or(later.request.as_deref())?.clone();
+    let before = stands.before.as_deref().filter(|_| end.nothing_sent);
+    let ambiguous = match before {
+        Some(before) => before.ambiguous || before.state == State::Unknown,
+        None => stands.standing.ambiguous && end.nothing_sent,
+    };
+    let standing = Standing {
+        state: State::Deferred,
+        effect: match ambiguous {
+            true => Effect::Unknown,
+            false => Effect::None,
+        },
+        ambiguous,
+        honours_key: end.verdict.honours_key || stands.standing.honours_key,
+        owner: mine.owner,
+        answer: Answer::None,
+        reason: end.reason.clone(),
+        locked_until: None,
+        final_at: None,
+        expires_at: None,
+        pending: Pending {
+            due_at: Some(later.at),
+            steps: stands.standing.pending.steps.saturating_add(1),
+            ..Pending::default()
+        },
+        ..stands.standing.clone()
+    };
+    let event = Event {
+        at: now,
+        event: "deferred",
+        by: mine.owner.to_string(),
+        detail: format!("{}, again at {}", end.reason, later.at.rfc3339()),
+    };
+    let mut next = stands.next(standing, None, event);
+    let values = stands.kept.as_ref().map(|kept| kept.values.clone());
+    next.kept = Some(Box::new(Kept {
+        request: Some(request),
+        values: values.unwrap_or_default(),
+    }));
+    Some(next)
 }

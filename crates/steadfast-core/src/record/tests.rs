@@ -126,7 +126,9 @@ impl Bench {
             on_unknown: self.way_out,
             lease: LEASE,
             retention: RETENTION,
+            compensates: false,
             owner: Owner::new(9, u128::from(token)),
+            kept: None,
         }
     }
 
@@ -217,6 +219,7 @@ impl Bench {
             answer,
             reason: end.slug(),
             nothing_sent: end.never_sent(),
+            later: None,
         }
     }
 

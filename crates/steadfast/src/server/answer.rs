@@ -265,6 +265,7 @@ impl<E: Execute> Work<E> {
             answer,
             reason,
             nothing_sent,
+            later: None,
         }
     }
 }

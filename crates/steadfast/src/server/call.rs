@@ -134,7 +134,9 @@ impl Asked {
             on_unknown: self.policy.idempotency.on_unknown,
             lease: self.policy.idempotency.lease,
             retention: self.policy.idempotency.retention,
+            compensates: false,
             owner,
+            kept: None,
         }
     }
 

@@ -111,7 +111,7 @@ async fn act(
     let row = lost.as_ref().unwrap_or(seen);
     // An operator is no instance: whatever process holds the record loses it by this owner.
     let token = Owner::new(0, clock::random_bits());
-    let next = step(row, token, now).map_err(|refused| match row.due_at() {
+    let next = step(row, token, now).map_err(|refused| match row.standing.locked_until {
         Some(until) => NotDone::AtWork(refused.0, until),
         None => NotDone::State(refused.0),
     })?;

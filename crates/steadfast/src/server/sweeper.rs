@@ -125,12 +125,11 @@ pub async fn sweep_all(server: &Server, mut told: impl FnMut(&Swept)) -> Result<
 
 async fn recover(server: &Server, now: WallTime, swept: &mut Swept) -> Result<(), StoreError> {
     // All holds, due or not: a lease that is not renewed ends by this process's own clock as well.
-    let all = WallTime::from_unix_ms(u64::MAX);
     let Page {
         rows: held,
         unreadable,
         ..
-    } = server.store().due(all, HELD_MAX).await?;
+    } = server.store().held(HELD_MAX).await?;
     for why in server.inner.unreadable.new_of(unreadable) {
         tracing::error!(
             reason = why.to_string(),

@@ -74,11 +74,15 @@ pub(crate) struct Columns<'a> {
     pub(crate) locked_until: Option<i64>,
     pub(crate) final_at: Option<i64>,
     pub(crate) expires_at: Option<i64>,
+    /// When the next step is due while nobody holds it. Written for the index, never read back.
+    pub(crate) due_at: Option<i64>,
     /// Headers, what stood before, history: JSON.
     pub(crate) details: Cow<'a, str>,
     /// The body of the standing answer, and of the answer that stood before.
     pub(crate) body: Option<Cow<'a, [u8]>>,
     pub(crate) body_before: Option<Cow<'a, [u8]>>,
+    /// The body of the request that is kept.
+    pub(crate) body_kept: Option<Cow<'a, [u8]>>,
 }
 
 /// The columns of `record`.
@@ -112,16 +116,19 @@ pub(crate) fn encode(record: &Record) -> Columns<'_> {
         locked_until: standing.locked_until.map(date),
         final_at: standing.final_at.map(date),
         expires_at: standing.expires_at.map(date),
+        due_at: record.due_at().map(date),
         details: Cow::Owned(details::write(record)),
         body: body_of(standing).map(Cow::Borrowed),
         body_before: before.and_then(body_of).map(Cow::Borrowed),
+        body_kept: record.request().map(|kept| Cow::Borrowed(&kept.body[..])),
     }
 }
 
 /// The record of these columns.
 pub(crate) fn decode(columns: Columns<'_>) -> Result<Record, Unreadable> {
     let part = Unreadable::part;
-    let details = details::read(&columns.details, columns.body_before.as_deref())?;
+    let bodies = [columns.body_before.as_deref(), columns.body_kept.as_deref()];
+    let details = details::read(&columns.details, bodies)?;
     let standing = Standing {
         state: State::parse(&columns.state).ok_or_else(|| part("state"))?,
         effect: Effect::parse(&columns.effect).ok_or_else(|| part("effect"))?,
@@ -145,6 +152,8 @@ pub(crate) fn decode(columns: Columns<'_>) -> Result<Record, Unreadable> {
         locked_until: optional(columns.locked_until).ok_or_else(|| part("locked_until"))?,
         final_at: optional(columns.final_at).ok_or_else(|| part("final_at"))?,
         expires_at: optional(columns.expires_at).ok_or_else(|| part("expires_at"))?,
+        compensates: details.compensates,
+        pending: details.pending,
     };
     Ok(Record {
         scope: scope(&columns.scope).ok_or_else(|| part("scope"))?,
@@ -158,6 +167,7 @@ pub(crate) fn decode(columns: Columns<'_>) -> Result<Record, Unreadable> {
         version: u64::try_from(columns.version).map_err(|_| part("version"))?,
         standing,
         before: details.before,
+        kept: details.kept,
         history: details.history,
     })
 }

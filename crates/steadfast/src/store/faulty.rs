@@ -194,8 +194,12 @@ impl<S: Store> Store for Faulty<S> {
         self.read(Kind::Scan, self.store.scan(scan))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
-        self.read(Kind::Due, self.store.due(now, limit))
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page> {
+        self.read(Kind::Due, self.store.held(limit))
+    }
+
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        self.read(Kind::Due, self.store.due(state, now, limit))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

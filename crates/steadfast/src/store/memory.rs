@@ -35,7 +35,8 @@ struct Table {
     rows: BTreeMap<u64, Record>,
     by_scope: HashMap<ScopeHash, u64>,
     by_id: HashMap<OperationId, u64>,
-    due: BTreeSet<(WallTime, u64)>,
+    held: BTreeSet<(WallTime, u64)>,
+    due: BTreeSet<(&'static str, WallTime, u64)>,
     expiring: BTreeSet<(WallTime, u64)>,
     fence: u64,
     /// The last date that was written or given out.
@@ -62,6 +63,7 @@ impl Memory {
             rows: BTreeMap::new(),
             by_scope: HashMap::new(),
             by_id: HashMap::new(),
+            held: BTreeSet::new(),
             due: BTreeSet::new(),
             expiring: BTreeSet::new(),
             fence: fence::start(wall()),
@@ -183,7 +185,10 @@ impl Table {
     fn put(&mut self, at: u64, row: Record) {
         self.by_scope.insert(row.scope, at);
         self.by_id.insert(row.id, at);
-        self.due.extend(row.due_at().map(|due| (due, at)));
+        let state = row.standing.state.as_str();
+        self.held
+            .extend(row.standing.locked_until.map(|ends| (ends, at)));
+        self.due.extend(row.due_at().map(|due| (state, due, at)));
         self.expiring
             .extend(row.standing.expires_at.map(|ends| (ends, at)));
         self.rows.insert(at, row);
@@ -193,8 +198,11 @@ impl Table {
         let row = self.rows.remove(&at)?;
         self.by_scope.remove(&row.scope);
         self.by_id.remove(&row.id);
+        if let Some(ends) = row.standing.locked_until {
+            self.held.remove(&(ends, at));
+        }
         if let Some(due) = row.due_at() {
-            self.due.remove(&(due, at));
+            self.due.remove(&(row.standing.state.as_str(), due, at));
         }
         if let Some(ends) = row.standing.expires_at {
             self.expiring.remove(&(ends, at));
@@ -215,12 +223,20 @@ impl Table {
         }
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> Page {
-        let due = self.due.range(..=(now, u64::MAX)).take(size(limit));
+    fn held(&self, limit: u32) -> Page {
+        let held = self.held.iter().take(size(limit));
+        self.page(held.map(|(_, at)| at))
+    }
+
+    fn due(&self, state: State, now: WallTime, limit: u32) -> Page {
+        let (word, first) = (state.as_str(), WallTime::from_unix_ms(0));
+        let due = self.due.range((word, first, 0)..=(word, now, u64::MAX));
+        self.page(due.take(size(limit)).map(|(_, _, at)| at))
+    }
+
+    fn page<'a>(&self, places: impl Iterator<Item = &'a u64>) -> Page {
         Page {
-            rows: due
-                .filter_map(|(_, at)| self.rows.get(at).cloned())
-                .collect(),
+            rows: places.filter_map(|at| self.rows.get(at).cloned()).collect(),
             ..Page::default()
         }
     }
@@ -276,8 +292,12 @@ impl Store for Memory {
         ready(Ok(self.lock().scan(&scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
-        ready(Ok(self.lock().due(now, limit)))
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page> {
+        ready(Ok(self.lock().held(limit)))
+    }
+
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        ready(Ok(self.lock().due(state, now, limit)))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

@@ -269,9 +269,13 @@ pub trait Store: Send + Sync + 'static {
     /// A page of rows.
     fn scan(&self, scan: Scan) -> StoreFuture<'_, Page>;
 
-    /// Rows that somebody must look at: due at or before `now`, the longest due first. All of one
-    /// page: it never says where to go on.
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page>;
+    /// Rows that somebody holds ([`Record::is_held`]: those with a `locked_until`), the one whose
+    /// hold ends first at first. All of one page: it never says where to go on.
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page>;
+
+    /// Rows in `state` whose next step is due ([`Record::due_at`]) at or before `now`, the longest
+    /// due first. All of one page, as above.
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page>;
 
     /// The store's date. Never goes back: not before the last date that was written through `apply`
     /// in any process.

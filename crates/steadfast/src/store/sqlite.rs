@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{Guard, OperationId, Record};
+use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 
 use super::batcher::Batcher;
@@ -228,11 +228,19 @@ impl Store for Sqlite {
         })
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page> {
+        Box::pin(async move {
+            let page = self.look_ups.run(move |reader| reader.held(limit)).await?;
+            self.shared.note(&page.rows);
+            Ok(page)
+        })
+    }
+
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         Box::pin(async move {
             let page = self
                 .look_ups
-                .run(move |reader| reader.due(now, limit))
+                .run(move |reader| reader.due(state, now, limit))
                 .await?;
             self.shared.note(&page.rows);
             Ok(page)

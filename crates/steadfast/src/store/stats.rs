@@ -41,7 +41,7 @@ impl Stats {
         let mut by_tenant: Vec<(&Tenant, u64)> = by_tenant.into_iter().collect();
         by_tenant.sort_by_key(|(tenant, count)| (Reverse(*count), tenant.as_str()));
         let first = by_tenant.into_iter().take(tenants);
-        let over = rows.iter().filter(|row| past(row.due_at()));
+        let over = rows.iter().filter(|row| past(row.standing.locked_until));
         Stats {
             oldest: State::ALL.into_iter().filter_map(oldest).collect(),
             tenants: first.map(|(tenant, n)| (tenant.clone(), n)).collect(),

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{Guard, OperationId, Record};
+use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::{MonoTime, WallTime};
 
 use super::{Op, OpEnd, Page, Scan, Secrets, Stats, Status, Store, StoreFuture};
@@ -82,8 +82,13 @@ impl Store for Timed {
         self.timed(StoreOperation::Scan, self.store.scan(scan))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
-        self.timed(StoreOperation::Due, self.store.due(now, limit))
+    /// Timed as [`Store::due`] is: the sweeper asks for both.
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page> {
+        self.timed(StoreOperation::Due, self.store.held(limit))
+    }
+
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        self.timed(StoreOperation::Due, self.store.due(state, now, limit))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

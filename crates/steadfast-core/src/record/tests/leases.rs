@@ -92,7 +92,7 @@ fn when_a_lease_ends_in_dispatched_the_outcome_is_unknown_under_the_same_owner_a
         assert_eq!(standing.effect, Effect::Unknown);
         assert_eq!((standing.owner, standing.fence), (mine.owner, mine.fence));
         assert_eq!((standing.locked_until, standing.expires_at), (None, None));
-        assert_eq!(bench.row().due_at(), None);
+        assert_eq!(bench.row().standing.locked_until, None);
     }
 }
 

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use steadfast_core::record::{EVENTS, Event};
+use steadfast_core::record::{Asking, EVENTS, Event, Kept, KeptRequest, Pending};
 
 use super::{
     Answer, DETAILS, Effect, OnUnknown, Owner, Record, Standing, State, Unreadable, Value,
@@ -16,7 +16,10 @@ use super::{
 pub(super) struct Details {
     /// The standing answer's headers, where one is stored.
     pub(super) headers: Option<HeaderMap>,
+    pub(super) compensates: bool,
+    pub(super) pending: Pending,
     pub(super) before: Option<Box<Standing>>,
+    pub(super) kept: Option<Box<Kept>>,
     pub(super) history: Vec<Event>,
 }
 
@@ -28,17 +31,23 @@ pub(super) fn write(record: &Record) -> String {
     if let Answer::Stored(answer) = &record.standing.answer {
         out.headers(&answer.headers);
     }
+    write_way_out(&mut out, &record.standing);
     if let Some(before) = &record.before {
         out.name("before");
         write_standing(&mut out, before);
+    }
+    if let Some(kept) = &record.kept {
+        out.name("kept");
+        write_kept(&mut out, kept);
     }
     out.name("history");
     out.list(&record.history, write_event);
     out.end()
 }
 
-/// Reads what [`write`] wrote; `body` is that of the answer that stood before.
-pub(super) fn read(text: &str, body: Option<&[u8]>) -> Result<Details, Unreadable> {
+/// Reads what [`write`] wrote; the bodies are that of the answer that stood before, and that of the
+/// request that is kept.
+pub(super) fn read(text: &str, bodies: [Option<&[u8]>; 2]) -> Result<Details, Unreadable> {
     let value: Value = serde_json::from_str(text).map_err(|_| Unreadable::part("details"))?;
     let version = value.get("v").and_then(Value::as_u64);
     if version != Some(DETAILS) {
@@ -46,10 +55,10 @@ pub(super) fn read(text: &str, body: Option<&[u8]>) -> Result<Details, Unreadabl
             "details are of version {version:?}, which this version of steadfast does not know"
         )));
     }
-    parts(&value, body).ok_or_else(|| Unreadable::part("details"))
+    parts(&value, bodies).ok_or_else(|| Unreadable::part("details"))
 }
 
-fn parts(value: &Value, body: Option<&[u8]>) -> Option<Details> {
+fn parts(value: &Value, [body, body_kept]: [Option<&[u8]>; 2]) -> Option<Details> {
     let before = match value.get("before") {
         Some(before) => Some(Box::new(read_standing(before, body)?)),
         None if body.is_none() => None,
@@ -58,7 +67,10 @@ fn parts(value: &Value, body: Option<&[u8]>) -> Option<Details> {
     let history = value.get("history")?.as_array()?;
     Some(Details {
         headers: stored_headers(value)?,
+        compensates: compensates(value)?,
+        pending: read_pending(value)?,
         before,
+        kept: read_kept(value.get("kept"), body_kept)?,
         history: history.iter().map(read_event).collect::<Option<_>>()?,
     })
 }
@@ -118,18 +130,131 @@ fn write_standing(out: &mut Json, standing: &Standing) {
             out.number(name, date(at));
         }
     }
+    write_way_out(out, standing);
     out.close('}');
+}
+
+/// What few records have: each part is written where it is there.
+fn write_way_out(out: &mut Json, standing: &Standing) {
+    if standing.compensates {
+        out.flag("compensates", true);
+    }
+    let pending = &standing.pending;
+    if *pending == Pending::default() {
+        return;
+    }
+    out.name("pending");
+    out.open('{');
+    out.number("steps", pending.steps);
+    out.number("absent", pending.absent);
+    for (name, at) in [
+        ("due_at", pending.due_at),
+        ("unknown_at", pending.unknown_at),
+    ] {
+        if let Some(at) = at {
+            out.number(name, date(at));
+        }
+    }
+    if let Some(asking) = &pending.asking {
+        out.text("asking", &asking.by.to_string());
+        out.number("asking_until", date(asking.until));
+    }
+    out.close('}');
+}
+
+fn compensates(value: &Value) -> Option<bool> {
+    match value.get("compensates") {
+        None => Some(false),
+        Some(flag) => flag.as_bool(),
+    }
+}
+
+/// A date is absent or sound; anything else is wrong bytes.
+fn moment(value: &Value, name: &str) -> Option<Option<WallTime>> {
+    match value.get(name) {
+        None => Some(None),
+        Some(ms) => Some(Some(WallTime::from_unix_ms(ms.as_u64()?))),
+    }
+}
+
+fn read_pending(value: &Value) -> Option<Pending> {
+    let Some(value) = value.get("pending") else {
+        return Some(Pending::default());
+    };
+    let count = |name: &str| u32::try_from(value.get(name)?.as_u64()?).ok();
+    let asking = match value.get("asking") {
+        None => None,
+        Some(by) => Some(Asking {
+            by: Owner::parse(by.as_str()?)?,
+            until: moment(value, "asking_until")??,
+        }),
+    };
+    Some(Pending {
+        due_at: moment(value, "due_at")?,
+        steps: count("steps")?,
+        absent: count("absent")?,
+        unknown_at: moment(value, "unknown_at")?,
+        asking,
+    })
+}
+
+fn write_kept(out: &mut Json, kept: &Kept) {
+    out.open('{');
+    if let Some(request) = &kept.request {
+        if let Some(to) = &request.to {
+            out.text("to", to);
+        }
+        out.text("target", &request.target);
+        out.headers(&request.headers);
+        out.number("give_up_at", date(request.give_up_at));
+    }
+    out.name("values");
+    out.list(&kept.values, |out, (pointer, text)| {
+        out.open('[');
+        out.string(pointer);
+        out.string(text);
+        out.close(']');
+    });
+    out.close('}');
+}
+
+/// What is kept of the request: its body is there exactly where the request is.
+fn read_kept(value: Option<&Value>, body: Option<&[u8]>) -> Option<Option<Box<Kept>>> {
+    let Some(value) = value else {
+        return body.is_none().then_some(None);
+    };
+    let text = |name: &str| value.get(name)?.as_str().map(str::to_owned);
+    let request = match (value.get("target"), body) {
+        (None, None) => None,
+        (Some(_), Some(body)) => Some(KeptRequest {
+            to: match value.get("to") {
+                None => None,
+                Some(_) => Some(text("to")?),
+            },
+            target: text("target")?,
+            headers: stored_headers(value)??,
+            body: body.to_vec().into(),
+            give_up_at: moment(value, "give_up_at")??,
+        }),
+        _ => return None,
+    };
+    let values = value.get("values")?.as_array()?;
+    let values = values.iter().map(|pair| {
+        let [pointer, text] = pair.as_array()?.as_slice() else {
+            return None;
+        };
+        Some((pointer.as_str()?.to_owned(), text.as_str()?.to_owned()))
+    });
+    Some(Some(Box::new(Kept {
+        request,
+        values: values.collect::<Option<_>>()?,
+    })))
 }
 
 fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
     let text = |name: &str| value.get(name)?.as_str();
     let number = |name: &str| value.get(name)?.as_u64();
     let flag = |name: &str| value.get(name)?.as_bool();
-    // A date is absent or sound; anything else is wrong bytes.
-    let moment = |name: &str| match value.get(name) {
-        None => Some(None),
-        Some(ms) => Some(Some(WallTime::from_unix_ms(ms.as_u64()?))),
-    };
     let status = match value.get("status") {
         None => None,
         Some(code) => Some(code.as_i64()?),
@@ -149,9 +274,11 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
         on_unknown: OnUnknown::parse(text("on_unknown")?)?,
         lease: std::time::Duration::from_millis(number("lease_ms")?),
         retention: std::time::Duration::from_millis(number("retention_ms")?),
-        locked_until: moment("locked_until")?,
-        final_at: moment("final_at")?,
-        expires_at: moment("expires_at")?,
+        locked_until: moment(value, "locked_until")?,
+        final_at: moment(value, "final_at")?,
+        expires_at: moment(value, "expires_at")?,
+        compensates: compensates(value)?,
+        pending: read_pending(value)?,
     })
 }
 

@@ -8,8 +8,8 @@ use steadfast_core::effect::Effect;
 use steadfast_core::key::ScopeHash;
 use steadfast_core::policy::OnUnknown;
 use steadfast_core::record::{
-    self, Answer, Event, HISTORY_MAX, OperationId, Owner, Record, Request, Standing, Start, State,
-    StoredAnswer,
+    self, Answer, Asking, Event, HISTORY_MAX, Kept, KeptRequest, OperationId, Owner, Pending,
+    Record, Request, Standing, Start, State, StoredAnswer,
 };
 use steadfast_core::time::WallTime;
 
@@ -57,7 +57,9 @@ pub fn started(n: u64, by: u64, start: Start, at: WallTime) -> Record {
         on_unknown: OnUnknown::Hold,
         lease: Duration::from_secs(30),
         retention: Duration::from_secs(3600),
+        compensates: false,
         owner: owner(by),
+        kept: None,
     };
     record::reserve(&request, start, at)
 }
@@ -81,6 +83,28 @@ pub fn answer(length: usize) -> StoredAnswer {
         status: StatusCode::CREATED,
         headers,
         body: Bytes::from(body),
+    }
+}
+
+/// Row `n` as it waits in the queue, due at once.
+pub fn deferred(n: u64) -> Record {
+    let mut row = started(n, n, Start::Deferred, DATE);
+    row.kept = Some(Box::new(kept(n, 200)));
+    row
+}
+
+/// A request with a body of `length` bytes and values from it, different for each `n`.
+pub fn kept(n: u64, length: usize) -> Kept {
+    let request = answer(length);
+    Kept {
+        request: Some(KeptRequest {
+            to: (n % 2 == 1).then(|| "http://127.0.0.1:9000".to_owned()),
+            target: format!("/orders/{n}?x=%20\"y"),
+            headers: request.headers,
+            body: request.body,
+            give_up_at: DATE.plus(Duration::from_secs(n)),
+        }),
+        values: vec![("/order_id".to_owned(), format!("größer \"{n}\""))],
     }
 }
 
@@ -137,8 +161,46 @@ pub fn all() -> Vec<Record> {
         }));
         rows.push(row);
     }
+    for (n, length) in (4000..).zip([0, 1, 300, 1024 * 1024]) {
+        let mut row = deferred(n);
+        row.kept = Some(Box::new(kept(n, length)));
+        rows.push(row.clone());
+        // At work on what it keeps, above how it stood.
+        row = started(n + 100, n, Start::Reserved, DATE);
+        row.before = Some(Box::new(pending(&row.standing)));
+        row.kept = Some(Box::new(kept(n, length)));
+        rows.push(row);
+        row = started(n + 200, n, Start::Reserved, DATE);
+        row.standing = pending(&row.standing);
+        row.kept = Some(Box::new(Kept {
+            request: None,
+            ..kept(n, 0)
+        }));
+        rows.push(row);
+    }
     rows.push(with_long_history());
     rows
+}
+
+/// An unknown outcome that is asked for just now.
+fn pending(standing: &Standing) -> Standing {
+    Standing {
+        state: State::Unknown,
+        effect: Effect::Unknown,
+        locked_until: None,
+        compensates: true,
+        pending: Pending {
+            due_at: Some(DATE.plus(Duration::from_secs(3))),
+            steps: u32::MAX,
+            absent: 1,
+            unknown_at: Some(DATE),
+            asking: Some(Asking {
+                by: owner(77),
+                until: DATE.plus(Duration::from_secs(9)),
+            }),
+        },
+        ..standing.clone()
+    }
 }
 
 fn answers() -> [Answer; 5] {

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use super::{STUCK, apply, clock, done, insert, renewed, replacement, rows, soon};
 use crate::store::{Cursor, Op, OpEnd, Scan, Store, StoreError};
-use steadfast_core::key::Tenant;
+use steadfast_core::key::{ScopeHash, Tenant};
 use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 
 pub(super) async fn exercise<S: Store>(make: &impl Fn() -> S) {
     a_row_is_found_by_its_id(make()).await;
-    due_rows_come_longest_due_first(make()).await;
+    held_rows_come_first_ended_first(make()).await;
+    due_rows_come_by_state_longest_due_first(make()).await;
+    a_request_is_kept_until_its_end(make()).await;
     a_scan_filters(make()).await;
     a_scan_goes_on_at_its_cursor(make()).await;
     it_counts_what_is_there(make()).await;
@@ -48,44 +50,107 @@ async fn a_row_is_found_by_its_id<S: Store>(store: S) {
     }
 }
 
-async fn due_rows_come_longest_due_first<S: Store>(store: S) {
-    for (n, ends) in [
-        (1, Some(30)),
-        (2, Some(10)),
-        (3, None),
-        (4, Some(20)),
-        (5, Some(31)),
-    ] {
+async fn held_rows_come_first_ended_first<S: Store>(store: S) {
+    for (n, ends) in [(1, Some(30)), (2, Some(10)), (3, None), (4, Some(20))] {
         let mut row = rows::reserved(n);
         row.standing.locked_until = ends.map(date);
         insert(&store, &row).await;
     }
-    let due = async |now, limit| {
-        let page = soon(store.due(now, limit)).await.expect("due rows");
+    let held = async |limit| {
+        let page = soon(store.held(limit)).await.expect("held rows");
         assert!(page.unreadable.is_empty() && page.next.is_none());
-        let scopes: Vec<_> = page.rows.iter().map(|row| row.scope).collect();
-        scopes
+        scopes_of(&page.rows)
     };
-    let scopes = |of: &[u64]| of.iter().map(|n| rows::scope(*n)).collect::<Vec<_>>();
-    assert_eq!(due(date(9), 10).await, scopes(&[]));
-    assert_eq!(
-        due(date(30), 10).await,
-        scopes(&[2, 4, 1]),
-        "due at the date itself counts"
-    );
-    assert_eq!(due(date(30), 2).await, scopes(&[2, 4]));
-    let row = soon(store.get(rows::scope(2)))
-        .await
-        .expect("a read")
-        .expect("row 2");
+    assert_eq!(held(10).await, scopes(&[2, 4, 1]));
+    assert_eq!(held(2).await, scopes(&[2, 4]));
+    let row = soon(store.get(rows::scope(2))).await;
+    let row = row.expect("a read").expect("row 2");
     let mut settled = renewed(&row);
     settled.standing.locked_until = None;
     done(apply(&store, replacement(&settled, row.guard(), false)).await);
+    assert_eq!(held(10).await, scopes(&[4, 1]), "a settled row is not held");
+}
+
+fn scopes_of(rows: &[Record]) -> Vec<ScopeHash> {
+    rows.iter().map(|row| row.scope).collect()
+}
+
+fn scopes(of: &[u64]) -> Vec<ScopeHash> {
+    of.iter().map(|n| rows::scope(*n)).collect()
+}
+
+async fn due_rows_come_by_state_longest_due_first<S: Store>(store: S) {
+    let unknown = State::Unknown;
+    for (n, state, due) in [
+        (1, unknown, Some(30)),
+        (2, unknown, Some(10)),
+        (3, unknown, None),
+        (4, State::Deferred, Some(5)),
+        (5, unknown, Some(20)),
+        (6, unknown, Some(31)),
+        (7, State::Dispatched, Some(5)),
+    ] {
+        let mut row = rows::reserved(n);
+        row.standing.state = state;
+        row.standing.locked_until = None;
+        row.standing.pending.due_at = due.map(date);
+        insert(&store, &row).await;
+    }
+    let due = async |state, now, limit| {
+        let page = soon(store.due(state, now, limit)).await.expect("due rows");
+        assert!(page.unreadable.is_empty() && page.next.is_none());
+        scopes_of(&page.rows)
+    };
+    assert_eq!(due(unknown, date(9), 10).await, scopes(&[]));
     assert_eq!(
-        due(date(30), 10).await,
-        scopes(&[4, 1]),
-        "a settled row is due no more"
+        due(unknown, date(30), 10).await,
+        scopes(&[2, 5, 1]),
+        "due at the date itself counts"
     );
+    assert_eq!(due(unknown, date(30), 2).await, scopes(&[2, 5]));
+    assert_eq!(due(State::Deferred, date(30), 9).await, scopes(&[4]));
+    assert_eq!(due(State::Dispatched, date(30), 9).await, scopes(&[]));
+    let row = soon(store.get(rows::scope(2))).await;
+    let row = row.expect("a read").expect("row 2");
+    let mut later = renewed(&row);
+    later.standing.pending.due_at = Some(date(40));
+    done(apply(&store, replacement(&later, row.guard(), false)).await);
+    assert_eq!(due(unknown, date(30), 10).await, scopes(&[5, 1]));
+    assert_eq!(due(unknown, date(40), 10).await, scopes(&[5, 1, 6, 2]));
+}
+
+/// A request is given back as it was kept, through writes that leave it alone, and is gone with
+/// the write that ends its operation.
+async fn a_request_is_kept_until_its_end<S: Store>(store: S) {
+    let row = insert(&store, &rows::deferred(1)).await;
+    let kept = row.kept.clone();
+    let mut next = renewed(&row);
+    done(apply(&store, replacement(&next, row.guard(), true)).await);
+    let stands = soon(store.get(row.scope)).await.expect("a read");
+    let stands = stands.expect("the row");
+    assert_eq!(stands.kept, kept);
+    let due = soon(store.due(State::Deferred, date(1 << 40), 9)).await;
+    assert_eq!(due.expect("due rows").rows, [stands.clone()]);
+    next = renewed(&stands);
+    next.kept = None;
+    done(apply(&store, replacement(&next, stands.guard(), false)).await);
+    let stands = soon(store.get(row.scope)).await.expect("a read");
+    let stands = stands.expect("the row");
+    assert_eq!(stands.kept, None);
+    // Another operation takes the place of an expired one, and keeps a request of its own.
+    let mut other = rows::deferred(2);
+    other.scope = row.scope;
+    other.version = stands.version + 1;
+    done(apply(&store, replacement(&other, stands.guard(), true)).await);
+    let stands = soon(store.get(row.scope)).await.expect("a read");
+    let stands = stands.expect("the row");
+    assert_eq!(stands.kept, other.kept);
+    let mut third = rows::deferred(3);
+    third.scope = row.scope;
+    third.version = stands.version + 1;
+    done(apply(&store, replacement(&third, stands.guard(), true)).await);
+    let stands = soon(store.get(row.scope)).await.expect("a read");
+    assert_eq!(stands.expect("the row").kept, third.kept);
 }
 
 /// Six rows of two states, in the order in which they were inserted.

@@ -334,7 +334,7 @@ async fn a_write_that_is_dropped_before_it_began_is_not_begun<S: Store>(store: S
     let read: Result<_, StoreError> = soon(store.get(row.scope)).await;
     assert_eq!(read, Ok(None));
     assert!(
-        soon(store.due(WallTime::from_unix_ms(0), 10))
+        soon(store.due(State::Unknown, WallTime::from_unix_ms(0), 10))
             .await
             .is_ok_and(|due| due.rows.is_empty())
     );

@@ -85,7 +85,7 @@ pub enum Kind {
     ById,
     /// A scan.
     Scan,
-    /// A read of due rows.
+    /// A read of held or due rows.
     Due,
     /// The store's date.
     Now,

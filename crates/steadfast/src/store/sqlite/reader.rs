@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 
 use rusqlite::{Connection, Statement, params_from_iter, types::Value};
 use steadfast_core::key::ScopeHash;
-use steadfast_core::record::{OperationId, Record};
+use steadfast_core::record::{OperationId, Record, State};
 use steadfast_core::time::WallTime;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -140,15 +140,32 @@ impl Reader<'_> {
         one(self.conn, &mut self.by_id, sql, &keys)
     }
 
-    /// Rows due, the longest due first. A row that cannot be read does not hide those after it.
-    pub(super) fn due(&mut self, now: WallTime, limit: u32) -> Result<Page, StoreError> {
-        let sql = rows::select(
-            "WHERE r.locked_until IS NOT NULL AND r.locked_until <= ?1 ORDER BY r.locked_until",
-        );
+    /// Rows that somebody holds, the one whose hold ends first at first.
+    pub(super) fn held(&mut self, limit: u32) -> Result<Page, StoreError> {
+        let rest = "WHERE r.locked_until IS NOT NULL ORDER BY r.locked_until";
+        self.first(rest, Vec::new(), limit)
+    }
+
+    /// Rows in `state` that are due, the longest due first.
+    pub(super) fn due(
+        &mut self,
+        state: State,
+        now: WallTime,
+        limit: u32,
+    ) -> Result<Page, StoreError> {
+        let rest = "WHERE r.state = ?1 AND r.due_at IS NOT NULL AND r.due_at <= ?2 \
+                    ORDER BY r.due_at";
+        let state = Value::Text(state.as_str().to_owned());
+        self.first(rest, vec![state, Value::Integer(codec::date(now))], limit)
+    }
+
+    /// The first rows of a query. One that cannot be read does not hide those after it.
+    fn first(&mut self, rest: &str, values: Vec<Value>, limit: u32) -> Result<Page, StoreError> {
+        let sql = rows::select(rest);
         let mut page = Page::default();
         let mut statement = self.conn.prepare(&sql).map_err(|e| store_error(&e))?;
         let mut found = statement
-            .query([codec::date(now)])
+            .query(params_from_iter(values))
             .map_err(|e| store_error(&e))?;
         while page.rows.len() < usize::try_from(limit).unwrap_or(usize::MAX) {
             match found.next().map_err(|e| store_error(&e))?.map(rows::read) {

@@ -16,7 +16,7 @@ use super::error::store_error;
 pub(super) const PREFIX: usize = 16;
 
 /// All columns of `records` but `n` and `scope_prefix`, in the order of [`params`] and [`read`].
-const COLUMNS: [&str; 27] = [
+const COLUMNS: [&str; 29] = [
     "scope",
     "id",
     "tenant",
@@ -43,14 +43,17 @@ const COLUMNS: [&str; 27] = [
     "locked_until",
     "final_at",
     "expires_at",
+    "due_at",
+    "keeps_request",
     "details",
 ];
 
 /// Whole rows, with their bodies; `rest` goes on after `FROM records r …`.
 pub(super) fn select(rest: &str) -> String {
     format!(
-        "SELECT r.{}, a.body, b.body, r.n FROM records r \
-         LEFT JOIN answers a ON a.n = r.n LEFT JOIN answers_before b ON b.n = r.n {rest}",
+        "SELECT r.{}, a.body, b.body, q.body, r.n FROM records r \
+         LEFT JOIN answers a ON a.n = r.n LEFT JOIN answers_before b ON b.n = r.n \
+         LEFT JOIN requests q ON r.keeps_request = 1 AND q.n = r.n {rest}",
         COLUMNS.join(", r.")
     )
 }
@@ -125,6 +128,8 @@ pub(super) fn params<'a>(c: &'a Columns<'a>, n: i64) -> impl Params + 'a {
         optional(c.locked_until),
         optional(c.final_at),
         optional(c.expires_at),
+        optional(c.due_at),
+        ValueRef::Integer(i64::from(c.body_kept.is_some())),
         text(&c.details),
         ValueRef::Blob(&c.scope[..PREFIX]),
         ValueRef::Integer(n),
@@ -142,7 +147,7 @@ pub(super) fn read(row: &Row<'_>) -> Result<(Record, i64), StoreError> {
 
 /// The `n` of a row of [`select`].
 pub(super) fn number(row: &Row<'_>) -> Result<i64, StoreError> {
-    row.get(COLUMNS.len() + 2)
+    row.get(COLUMNS.len() + 3)
         .map_err(|error| store_error(&error))
 }
 
@@ -196,8 +201,14 @@ fn columns<'a>(row: &'a Row<'_>) -> rusqlite::Result<Columns<'a>> {
         locked_until: row.get(next())?,
         final_at: row.get(next())?,
         expires_at: row.get(next())?,
-        details: text(next())?,
+        due_at: row.get(next())?,
+        details: {
+            // Whether a request is kept is told by its body.
+            next();
+            text(next())?
+        },
         body: body(next())?,
         body_before: body(next())?,
+        body_kept: body(next())?,
     })
 }

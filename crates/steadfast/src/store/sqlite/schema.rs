@@ -17,6 +17,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5366_7374;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001.sql"),
     include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
 ];
 
 /// The version that this build reads and writes.

@@ -19,6 +19,8 @@ pub(super) struct Statements<'c> {
     pub(super) drop_body: Statement<'c>,
     pub(super) put_before: Statement<'c>,
     pub(super) drop_before: Statement<'c>,
+    pub(super) put_request: Statement<'c>,
+    pub(super) drop_request: Statement<'c>,
     pub(super) expired: Statement<'c>,
 }
 
@@ -30,7 +32,7 @@ impl<'c> Statements<'c> {
             meta: conn.prepare("SELECT fence, last_date, writer FROM meta")?,
             put_meta: conn.prepare("UPDATE meta SET fence = ?1, last_date = ?2, writer = ?3")?,
             find: conn.prepare(
-                "SELECT n, scope, id, owner, version, fence, answer FROM records \
+                "SELECT n, scope, id, owner, version, fence, answer, keeps_request FROM records \
                  WHERE scope_prefix = ?1",
             )?,
             whole: conn.prepare(&rows::select("WHERE r.n = ?1"))?,
@@ -43,6 +45,9 @@ impl<'c> Statements<'c> {
             put_before: conn
                 .prepare("INSERT OR REPLACE INTO answers_before (n, body) VALUES (?1, ?2)")?,
             drop_before: conn.prepare("DELETE FROM answers_before WHERE n = ?1")?,
+            put_request: conn
+                .prepare("INSERT OR REPLACE INTO requests (n, body) VALUES (?1, ?2)")?,
+            drop_request: conn.prepare("DELETE FROM requests WHERE n = ?1")?,
             expired: conn.prepare(
                 "SELECT n, scope FROM records WHERE expires_at IS NOT NULL AND expires_at <= ?1 \
                  ORDER BY expires_at LIMIT ?2",

@@ -44,6 +44,7 @@ struct Found {
     guard: Guard,
     fence: u64,
     has_body: bool,
+    keeps_request: bool,
 }
 
 /// Why a write did not come to an end.
@@ -199,6 +200,7 @@ impl<'c> Writer<'c> {
         meta.fence = drawn;
         meta.date = meta.date.max(codec::date(row.updated_at));
         self.bodies(n, &columns, false)?;
+        self.request(n, &columns, false)?;
         Ok(Applied::Done { fence: Some(drawn) })
     }
 
@@ -229,6 +231,12 @@ impl<'c> Writer<'c> {
         };
         update.execute(rows::params(&columns, found.n))?;
         self.bodies(found.n, &columns, found.has_body)?;
+        // A request does not change while its operation lasts.
+        let had_request = found.keeps_request && found.id == columns.id[..];
+        if found.keeps_request && !had_request {
+            self.sql.drop_request.execute([found.n])?;
+        }
+        self.request(found.n, &columns, had_request)?;
         if columns.body_before.is_none() {
             self.sql.drop_before.execute([found.n])?;
         }
@@ -256,12 +264,33 @@ impl<'c> Writer<'c> {
         Ok(())
     }
 
+    fn request(
+        &mut self,
+        n: i64,
+        columns: &codec::Columns<'_>,
+        had_request: bool,
+    ) -> Result<(), Fault> {
+        match &columns.body_kept {
+            Some(body) if !had_request => {
+                self.sql.put_request.execute(params![n, body.as_ref()])?;
+            }
+            None if had_request => {
+                self.sql.drop_request.execute([n])?;
+            }
+            Some(_) | None => {}
+        }
+        Ok(())
+    }
+
     fn remove(&mut self, scope: &ScopeHash, guard: Guard) -> Result<Applied, Fault> {
         match self.find(scope)? {
             None => Ok(Applied::Stands(None)),
             Some(found) if found.guard != guard => self.stands(found.n),
             Some(found) => {
                 self.forget(found.n)?;
+                if found.keeps_request {
+                    self.sql.drop_request.execute([found.n])?;
+                }
                 Ok(Applied::Removed)
             }
         }
@@ -305,10 +334,11 @@ impl<'c> Writer<'c> {
             let owner: String = row.get(3)?;
             let answer: String = row.get(6)?;
             let (scope, id): (Vec<u8>, Vec<u8>) = (row.get(1)?, row.get(2)?);
-            let numbers: (i64, i64, i64) = (row.get(0)?, row.get(4)?, row.get(5)?);
+            let numbers: (i64, i64, i64, i64) =
+                (row.get(0)?, row.get(4)?, row.get(5)?, row.get(7)?);
             Ok((scope, id, owner, answer, numbers))
         });
-        let Some((found, id, owner, answer, (n, version, fence))) = row.optional()? else {
+        let Some((found, id, owner, answer, (n, version, fence, keeps))) = row.optional()? else {
             return Ok(None);
         };
         if found != codec::scope_bytes(scope) {
@@ -330,6 +360,7 @@ impl<'c> Writer<'c> {
             guard: Guard { owner, version },
             fence,
             has_body: answer == "stored",
+            keeps_request: keeps != 0,
         }))
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use steadfast::clock;
 use steadfast::core::key::ScopeHash;
-use steadfast::core::record::{Guard, OperationId, Record};
+use steadfast::core::record::{Guard, OperationId, Record, State};
 use steadfast::core::time::WallTime;
 use steadfast::store::memory::Memory;
 use steadfast::store::{
@@ -222,16 +222,20 @@ impl Store for Faulty {
         Box::pin(self.read(Act::Get, self.memory.scan(scan)))
     }
 
-    fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
-        let due = async move {
+    fn due(&self, state: State, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
+        Box::pin(self.read(Act::Get, self.memory.due(state, now, limit)))
+    }
+
+    fn held(&self, limit: u32) -> StoreFuture<'_, Page> {
+        let held = async move {
             let spoilt = self.spoilt.lock().unwrap().clone();
-            let mut page = self.memory.due(now, limit).await?;
+            let mut page = self.memory.held(limit).await?;
             let is_spoilt = |row: &mut Record| spoilt.contains(&row.scope);
             let unreadable = page.rows.extract_if(.., is_spoilt);
             page.unreadable = unreadable.map(|row| row.id.to_string()).collect();
             Ok(page)
         };
-        Box::pin(self.read(Act::Get, due))
+        Box::pin(self.read(Act::Get, held))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {
