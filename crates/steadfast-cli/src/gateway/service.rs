@@ -13,11 +13,12 @@ use steadfast::client::pool::Pool;
 use steadfast::clock;
 use steadfast::event::{RequestOutcome, RouteId};
 use steadfast::server::admission::Admitted;
-use steadfast::server::{Principal, Server, admission, problem, status};
+use steadfast::server::{self, Principal, Routes, Server, admission, problem, status};
 use steadfast::store::StoreError;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
+use steadfast_core::key::Operation;
 use steadfast_core::look_alikes::strip_look_alikes;
 use steadfast_core::policy::RoutePolicy;
 use steadfast_core::principal::PrincipalRule;
@@ -282,6 +283,20 @@ impl Gateway {
             status::answer(&row)
         } else {
             status::response(&row)
+        })
+    }
+}
+
+impl Routes for Gateway {
+    type Execute = Upstream;
+
+    fn of(&self, operation: &Operation) -> Option<server::Routed<Upstream>> {
+        let path = RequestPath::parse(operation.path()).ok()?;
+        let (route, routed) = self.route(&path, operation.method()).ok()?;
+        Some(server::Routed {
+            route,
+            policy: Arc::clone(&routed.policy),
+            execute: self.upstream(route, routed, 1),
         })
     }
 }

@@ -37,6 +37,7 @@ pub mod operate;
 mod operation;
 mod repeat;
 mod reply;
+mod routes;
 mod serve;
 #[cfg(feature = "sqlite")]
 mod start;
@@ -56,6 +57,7 @@ pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
 pub use operation::KeyedOperation;
 pub use reply::{problem, with_attempts};
+pub use routes::{Routed, Routes};
 pub use serve::{Served, Stop};
 #[cfg(feature = "sqlite")]
 pub use start::StartError;

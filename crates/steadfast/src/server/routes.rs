@@ -1,0 +1,32 @@
+//! The way of an operation that goes on without its caller: the queue's runs, look-ups,
+//! compensations.
+
+use std::sync::Arc;
+
+use steadfast_core::key::Operation;
+use steadfast_core::policy::RoutePolicy;
+
+use super::execute::Execute;
+use crate::event::RouteId;
+
+/// The rules of an operation, and the way to its effect.
+#[derive(Clone, Debug)]
+pub struct Routed<E> {
+    /// Which route it is, for whoever observes.
+    pub route: RouteId,
+    /// Its rules now; a record keeps those it was made under where they are stricter.
+    pub policy: Arc<RoutePolicy>,
+    /// The way.
+    pub execute: E,
+}
+
+/// Finds the route of an operation of which only the record is left. A gateway finds it among its
+/// routes, a service has one.
+pub trait Routes: Clone + Send + Sync + 'static {
+    /// The way of all routes.
+    type Execute: Execute;
+
+    /// The route that takes `operation` now; `None` where none does any more: then nobody but an
+    /// operator can go on with it.
+    fn of(&self, operation: &Operation) -> Option<Routed<Self::Execute>>;
+}
