@@ -18,6 +18,7 @@ pub mod fields;
 pub mod fingerprint;
 pub mod key;
 pub mod look_alikes;
+pub mod lookup;
 pub mod plan;
 pub mod policy;
 pub mod principal;

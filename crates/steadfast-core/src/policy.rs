@@ -13,6 +13,7 @@ use crate::breaker::BreakerPolicy;
 use crate::budget::BudgetPolicy;
 use crate::fingerprint::FingerprintOptions;
 use crate::key::{ForwardAs, KeyRules, ScopeKind};
+use crate::lookup::{Compensate, Lookup};
 use crate::retry::RetryPolicy;
 use crate::timeouts::Timeouts;
 
@@ -148,6 +149,10 @@ pub struct Idempotency {
     pub retention: Duration,
     /// The way out of an unknown outcome.
     pub on_unknown: OnUnknown,
+    /// How an unknown outcome is asked for.
+    pub lookup: Option<Arc<Lookup>>,
+    /// How what an unknown outcome may have done is undone.
+    pub compensate: Option<Arc<Compensate>>,
     /// Which statuses are final, released, unknown, where they differ from the table.
     pub statuses: Arc<Statuses>,
     /// What makes two requests the same.
@@ -173,6 +178,8 @@ impl Default for Idempotency {
             lease: Duration::from_secs(30),
             retention: Duration::from_secs(24 * 3600),
             on_unknown: OnUnknown::Hold,
+            lookup: None,
+            compensate: None,
             statuses: Arc::default(),
             fingerprint: FingerprintOptions::default(),
             on_store_failure: OnStoreFailure::Refuse,

@@ -43,7 +43,8 @@ pub use operator::{NotDroppable, NotSettleable, discard, release, resolve};
 pub use pending::{Asking, Kept, KeptRequest, Pending};
 pub use settle::{Ended, Later, Settle, settle};
 pub use ways::{
-    Compensated, Looked, Seen, Step, Ways, ask, compensated, give_up, looked, postpone, run, step,
+    Compensated, Looked, Seen, Step, Ways, ask, asker, asks_first, compensate, compensated,
+    give_up, looked, postpone, run, step,
 };
 
 /// Events kept in one record's history. The first and the latest are what a person asks for; a key
@@ -293,8 +294,9 @@ pub struct Event {
 }
 
 /// The words that [`Event::event`] may be, so that a stored one is read back as what it was.
-pub const EVENTS: [&str; 18] = [
+pub const EVENTS: [&str; 19] = [
     "compensated",
+    "compensating",
     "compensation-failed",
     "completed",
     "deferral-expired",

@@ -12,7 +12,7 @@ use http::{Request, Response};
 use steadfast::body::Body;
 use steadfast::clock;
 use steadfast::event::{Event, Observer, nobody};
-use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
+use steadfast::server::{Limits as ServerLimits, Server, settle_on, sweep_on};
 use steadfast::store::{Store, StoreError};
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::problem::{Problem, Slug};
@@ -166,6 +166,7 @@ pub async fn serve(
             .map(|token| token.expose().to_owned()),
     );
     let sweeper = tokio::spawn(sweep_on(server.clone()));
+    let settler = tokio::spawn(settle_on(server.clone(), gateway.clone()));
     let limits = Limits {
         drain: settings.top.drain,
         ..Limits::default()
@@ -200,6 +201,7 @@ pub async fn serve(
     };
     let (drained, stopped, writes) = tokio::join!(callers, works, writes);
     sweeper.abort();
+    settler.abort();
     end_admin.send_replace(true);
     let _ = operators.await;
     Ended {

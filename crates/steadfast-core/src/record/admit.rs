@@ -160,7 +160,9 @@ fn finished(row: &Record) -> Admission {
 /// honours the key may be asked again whatever the way out.
 fn may_repeat(row: &Record, request: &Request) -> bool {
     let stricter = row.standing.on_unknown.min(request.on_unknown);
-    stricter == OnUnknown::Repeat || row.standing.honours_key
+    let repeats = stricter == OnUnknown::Repeat || row.standing.honours_key;
+    // What is being undone must not be done again meanwhile.
+    repeats && !row.standing.pending.undoing
 }
 
 /// Whether the same request sent again may bring an unknown outcome to an end (`retryable`): by

@@ -20,6 +20,8 @@ pub struct Pending {
     pub absent: u32,
     /// Since when the outcome is unknown: the last byte of an attempt went out before.
     pub unknown_at: Option<WallTime>,
+    /// A compensation was begun, so that what it undoes must not be taken for done.
+    pub undoing: bool,
     /// Who asks for the outcome just now.
     pub asking: Option<Asking>,
 }
@@ -102,6 +104,7 @@ pub(super) fn unknown_from(row: &Record, later: Option<WallTime>, now: WallTime)
         steps: standing.pending.steps,
         absent: 0,
         unknown_at: Some(now),
+        undoing: false,
         asking: None,
     }
 }

@@ -54,6 +54,8 @@ pub fn settle(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle
     let success = end.verdict.effect == Effect::Applied && end.verdict.meaning == Meaning::Final;
     match stands.standing.state {
         State::Reserved | State::Dispatched if holds => put(stands, mine, end, now),
+        // Its effect is being undone, or is already: the compensation's end says what stands.
+        State::Unknown if stands.standing.pending.undoing => Settle::Lost,
         State::Unknown if holds && end.nothing_sent && stands.before.is_some() => {
             put(stands, mine, end, now)
         }

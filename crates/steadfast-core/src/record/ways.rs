@@ -84,10 +84,14 @@ fn way_out(row: &Record, ways: Ways) -> Option<Step> {
     }
 }
 
-/// Somebody asks for the outcome, and their time is not over.
-fn is_asking(row: &Record, now: WallTime) -> bool {
+/// Who asks for the outcome just now, their time not being over.
+pub fn asker(row: &Record, now: WallTime) -> Option<&Asking> {
     let asking = row.standing.pending.asking.as_ref();
-    row.standing.state == State::Unknown && asking.is_some_and(|asking| asking.until > now)
+    asking.filter(|asking| row.standing.state == State::Unknown && asking.until > now)
+}
+
+fn is_asking(row: &Record, now: WallTime) -> bool {
+    asker(row, now).is_some()
 }
 
 /// Takes the turn to ask for the outcome, by look-up or by compensation, for `lease`. `None` where
@@ -105,6 +109,29 @@ pub fn ask(row: &Record, token: Owner, lease: Duration, now: WallTime) -> Option
         until: now.plus(lease),
     });
     Some(next)
+}
+
+/// The same for a compensation. It is written down that one begins: from here on a late success of
+/// what it undoes must not be given as the outcome.
+pub fn compensate(row: &Record, token: Owner, lease: Duration, now: WallTime) -> Option<Record> {
+    let asked = ask(row, token, lease, now)?;
+    let mut standing = asked.standing;
+    standing.pending.undoing = true;
+    let event = Event {
+        at: now,
+        event: "compensating",
+        by: token.to_string(),
+        detail: String::new(),
+    };
+    Some(row.next(standing, row.before.clone(), event))
+}
+
+/// Whether a request that meets this asks for the outcome first, by a look-up; `present` is its
+/// route's way out now.
+pub fn asks_first(standing: &Standing, present: OnUnknown) -> bool {
+    let stricter = standing.on_unknown.min(present);
+    let by_lookup = stricter == OnUnknown::Lookup && !standing.honours_key;
+    standing.state == State::Unknown && by_lookup
 }
 
 /// What a look-up's answer means.

@@ -62,6 +62,11 @@ impl SharedUpstream {
         self.state().phase(clock::mono_now())
     }
 
+    /// It is the same upstream.
+    pub(crate) fn is(&self, other: &SharedUpstream) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
     /// Somebody else knows it, too.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1

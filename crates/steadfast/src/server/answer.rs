@@ -277,7 +277,7 @@ fn unknown(ended: &Ended) -> Option<Effect> {
 
 /// The next chunk of data; `None` at the body's end. Trailers are read and dropped: a replay could
 /// not give them.
-async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Failed> {
+pub(super) async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Failed> {
     loop {
         match body.frame().await {
             None => return Ok(None),

@@ -12,7 +12,7 @@ use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
 use steadfast_core::policy::{InFlight, RoutePolicy};
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::record::{self, OperationId, Owner, Standing};
+use steadfast_core::record::{self, Kept, OperationId, Owner, Standing};
 
 use crate::event::RouteId;
 
@@ -118,6 +118,8 @@ pub(super) struct Asked {
     pub(super) rule: String,
     pub(super) operation: Operation,
     pub(super) fingerprint: Fingerprint,
+    /// What a look-up or a compensation will need of the body.
+    pub(super) values: Vec<(String, String)>,
 }
 
 impl Asked {
@@ -134,10 +136,20 @@ impl Asked {
             on_unknown: self.policy.idempotency.on_unknown,
             lease: self.policy.idempotency.lease,
             retention: self.policy.idempotency.retention,
-            compensates: false,
+            compensates: self.policy.idempotency.compensate.is_some(),
             owner,
-            kept: None,
+            kept: self.kept(),
         }
+    }
+
+    fn kept(&self) -> Option<Box<Kept>> {
+        let values = self.values.clone();
+        (!values.is_empty()).then(|| {
+            Box::new(Kept {
+                request: None,
+                values,
+            })
+        })
     }
 
     /// Whether sending the same thing again may bring the outcome of what stands.

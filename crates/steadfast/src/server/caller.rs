@@ -20,6 +20,8 @@ pub(super) enum Reply {
     Answer(Box<Given>),
     /// Another is at work: its row.
     InFlight(Box<Record>),
+    /// The outcome may be asked for: its row, and what is given where nothing comes of that.
+    Unknown(Box<Record>, Box<Given>),
 }
 
 impl Reply {

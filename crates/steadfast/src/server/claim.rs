@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use steadfast_core::record::{self, Admission, Guard, OperationId, Record, Request, Start};
+use steadfast_core::record::{
+    self, Admission, Guard, OperationId, Record, Request, Sameness, Start,
+};
 use steadfast_core::time::MonoTime;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::caller::{Gate, Given, Reply};
 use super::execute::Execute;
-use super::{Asked, Server, reply, withdraw, work};
+use super::{Asked, Server, outcome, reply, withdraw, work};
 use crate::clock;
 use crate::store::{Op, StoreError, Written};
 
@@ -200,26 +202,31 @@ async fn meet(
     let expiry = server.inner.trust.allows_expiry(now, clock::mono_now());
     let repeats = asked.may_repeat(&row.standing);
     let problem = |problem| Reply::problem(&problem);
-    Ok(Met::Reply(
-        match record::admit(row, request, same, start, now, unrenewed, expiry) {
-            Admission::TakeOver(next, guard) => return Ok(Met::Start(next, guard)),
-            Admission::Recover(change) => {
-                tracing::warn!(operation = %row.id, state = %row.standing.state, "a lease ended");
-                withdraw::recover(server, row, change).await?;
-                return Ok(Met::Changed);
-            }
-            Admission::InFlight => Reply::InFlight(Box::new(row.clone())),
-            Admission::Deferred => Reply::Answer(Box::new(Given::accepted(row))),
-            Admission::Mismatch => problem(reply::key_reused(row.id)),
-            Admission::Unknown => problem(reply::unknown(row.id, repeats)),
-            Admission::Unreadable => {
-                tracing::error!(operation = %row.id, "a fingerprint's secret is not known here");
-                problem(asked.store_unavailable())
-            }
-            Admission::NotStored | Admission::Replay => {
-                let given = Given::settled(row.id, &row.standing, repeats, false);
-                Reply::Answer(Box::new(given))
-            }
-        },
-    ))
+    let reply = match record::admit(row, request, same, start, now, unrenewed, expiry) {
+        Admission::TakeOver(next, guard) => return Ok(Met::Start(next, guard)),
+        Admission::Recover(change) => {
+            tracing::warn!(operation = %row.id, state = %row.standing.state, "a lease ended");
+            withdraw::recover(server, row, change).await?;
+            return Ok(Met::Changed);
+        }
+        Admission::InFlight => Reply::InFlight(Box::new(row.clone())),
+        Admission::Deferred => Reply::Answer(Box::new(Given::accepted(row))),
+        Admission::Mismatch => problem(reply::key_reused(row.id)),
+        Admission::Unknown => problem(reply::unknown(row.id, repeats)),
+        Admission::Unreadable => {
+            tracing::error!(operation = %row.id, "a fingerprint's secret is not known here");
+            problem(asked.store_unavailable())
+        }
+        Admission::NotStored | Admission::Replay => {
+            let given = Given::settled(row.id, &row.standing, repeats, false);
+            Reply::Answer(Box::new(given))
+        }
+    };
+    let is_refusal = matches!(same, Sameness::Different | Sameness::Unreadable);
+    Ok(Met::Reply(match reply {
+        Reply::Answer(given) if !is_refusal && outcome::may_ask(asked, row) => {
+            Reply::Unknown(Box::new(row.clone()), given)
+        }
+        other => other,
+    }))
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::Response;
 use steadfast_core::fingerprint::{Fingerprint, RequestView};
 use steadfast_core::key::{Operation, Tenant};
+use steadfast_core::lookup;
 use steadfast_core::record::{Owner, Record, Sameness};
 use steadfast_core::trace_context::TraceId;
 use tokio::sync::{Semaphore, watch};
@@ -35,6 +36,7 @@ mod layer;
 mod observe;
 pub mod operate;
 mod operation;
+mod outcome;
 mod repeat;
 mod reply;
 mod routes;
@@ -56,6 +58,7 @@ pub use extract::NotKeyed;
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
 pub use operation::KeyedOperation;
+pub use outcome::settle_on;
 pub use reply::{problem, with_attempts};
 pub use routes::{Routed, Routes};
 pub use serve::{Served, Stop};
@@ -216,10 +219,13 @@ impl Server {
         let asked = Arc::new(self.asked(call));
         let started = clock::mono_now();
         let mut waits = 0;
+        let mut asks = outcome::Asks::default();
         let given = loop {
-            let met = match claim::start(self, Arc::clone(&asked), execute.clone()).await {
-                caller::Reply::Answer(given) => break given,
-                caller::Reply::InFlight(row) => row,
+            let reply = claim::start(self, Arc::clone(&asked), execute.clone()).await;
+            let met = match asks.goes_on(self, &asked, &execute, reply).await {
+                outcome::Next::Given(given) => break given,
+                outcome::Next::StartAgain => continue,
+                outcome::Next::InFlight(row) => row,
             };
             let waited = clock::mono_now().since(started);
             let waiting = Box::pin(wait::duplicate(self, &asked, &met, waited, waits));
@@ -303,6 +309,11 @@ impl Server {
             rule: call.principal.rule,
             operation,
             fingerprint,
+            values: lookup::values(
+                rules.lookup.as_deref(),
+                rules.compensate.as_deref(),
+                &call.body,
+            ),
             parts: call.parts,
             target: call.target,
             body: call.body,

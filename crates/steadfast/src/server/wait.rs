@@ -147,6 +147,37 @@ impl Drop for Waits<'_> {
     }
 }
 
+/// Waits until nobody asks for the outcome of `met` any more, or until `until`; there, a duplicate
+/// that may not wait, or finds no place to, waits no longer.
+pub(super) async fn for_asker(server: &Server, asked: &Asked, met: &Record, until: MonoTime) {
+    let rules = &asked.policy.idempotency;
+    let per_key = rules.waiters_per_key;
+    let Some(_place) = server.inner.waiting.enter(asked.scope, per_key) else {
+        return;
+    };
+    let _waiting = Waits::begin(&*server.inner.observer);
+    let mut row = met.clone();
+    loop {
+        let Ok(now) = server.store().now().await else {
+            return;
+        };
+        let Some(asker) = record::asker(&row, now) else {
+            return;
+        };
+        let left = until.since(clock::mono_now());
+        if left.is_zero() {
+            return;
+        }
+        let look = left.min(asker.until.since(now).max(LOOK_MIN));
+        let changed = server.store().changed(asked.scope, row.guard());
+        match clock::within(look, changed).await {
+            Ok(Ok(Some(stands))) => row = stands,
+            Ok(_) => return,
+            Err(clock::Elapsed) => {}
+        }
+    }
+}
+
 /// Waits for the end of the attempt that `met` shows, until `until`; `None` when that came first.
 async fn wait(
     server: &Server,

@@ -67,7 +67,7 @@ fn parts(value: &Value, [body, body_kept]: [Option<&[u8]>; 2]) -> Option<Details
     let history = value.get("history")?.as_array()?;
     Some(Details {
         headers: stored_headers(value)?,
-        compensates: compensates(value)?,
+        compensates: flag(value, "compensates")?,
         pending: read_pending(value)?,
         before,
         kept: read_kept(value.get("kept"), body_kept)?,
@@ -155,6 +155,9 @@ fn write_way_out(out: &mut Json, standing: &Standing) {
             out.number(name, date(at));
         }
     }
+    if pending.undoing {
+        out.flag("undoing", true);
+    }
     if let Some(asking) = &pending.asking {
         out.text("asking", &asking.by.to_string());
         out.number("asking_until", date(asking.until));
@@ -162,8 +165,9 @@ fn write_way_out(out: &mut Json, standing: &Standing) {
     out.close('}');
 }
 
-fn compensates(value: &Value) -> Option<bool> {
-    match value.get("compensates") {
+/// Written where it is set.
+fn flag(value: &Value, name: &str) -> Option<bool> {
+    match value.get(name) {
         None => Some(false),
         Some(flag) => flag.as_bool(),
     }
@@ -194,6 +198,7 @@ fn read_pending(value: &Value) -> Option<Pending> {
         steps: count("steps")?,
         absent: count("absent")?,
         unknown_at: moment(value, "unknown_at")?,
+        undoing: flag(value, "undoing")?,
         asking,
     })
 }
@@ -254,7 +259,7 @@ fn read_kept(value: Option<&Value>, body: Option<&[u8]>) -> Option<Option<Box<Ke
 fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
     let text = |name: &str| value.get(name)?.as_str();
     let number = |name: &str| value.get(name)?.as_u64();
-    let flag = |name: &str| value.get(name)?.as_bool();
+    let set = |name: &str| value.get(name)?.as_bool();
     let status = match value.get("status") {
         None => None,
         Some(code) => Some(code.as_i64()?),
@@ -263,8 +268,8 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
     Some(Standing {
         state: State::parse(text("state")?)?,
         effect: Effect::parse(text("effect")?)?,
-        ambiguous: flag("ambiguous")?,
-        honours_key: flag("honours_key")?,
+        ambiguous: set("ambiguous")?,
+        honours_key: set("honours_key")?,
         attempts: u32::try_from(number("attempts")?).ok()?,
         owner: Owner::parse(text("owner")?)?,
         fence: number("fence")?,
@@ -277,7 +282,7 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
         locked_until: moment(value, "locked_until")?,
         final_at: moment(value, "final_at")?,
         expires_at: moment(value, "expires_at")?,
-        compensates: compensates(value)?,
+        compensates: flag(value, "compensates")?,
         pending: read_pending(value)?,
     })
 }

@@ -194,6 +194,7 @@ fn pending(standing: &Standing) -> Standing {
             steps: u32::MAX,
             absent: 1,
             unknown_at: Some(DATE),
+            undoing: true,
             asking: Some(Asking {
                 by: owner(77),
                 until: DATE.plus(Duration::from_secs(9)),
