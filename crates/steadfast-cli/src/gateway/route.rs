@@ -10,6 +10,7 @@
 use std::fmt;
 
 use http::Method;
+use steadfast_core::lookup::Capture;
 
 /// Longest pattern, in bytes: longer ones are no path that a person wrote.
 const LONGEST_PATTERN: usize = 1024;
@@ -103,6 +104,21 @@ impl PathPattern {
     /// As it was written.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// Its places, in their order.
+    pub fn places(&self) -> Vec<Capture> {
+        let parts = self.text.split('/').skip(1).enumerate();
+        let place = |(at, part): (usize, &str)| {
+            let inside = part.strip_prefix('{')?.strip_suffix('}')?;
+            let rest = inside.strip_prefix('*');
+            Some(Capture {
+                name: rest.unwrap_or(inside).to_owned(),
+                at,
+                is_rest: rest.is_some(),
+            })
+        };
+        parts.filter_map(place).collect()
     }
 
     /// Whether `path` is one that the pattern describes.

@@ -58,6 +58,14 @@ pub enum Shape {
     Statuses(u32),
     /// JSON Pointers.
     Pointers,
+    /// One JSON Pointer.
+    Pointer,
+    /// A path with places, also in its query.
+    Template,
+    /// A JSON text with places.
+    Json,
+    /// Fields with their values; secrets by their place.
+    Fields,
     /// Shortest and longest, up to so many.
     Range(u32),
     /// A place where a secret is.
@@ -419,8 +427,8 @@ pub const ABOUT: &[About] = {
         ),
         row(
             "idempotency.on_unknown",
-            Words(&["hold", "repeat"]),
-            "hold: a person settles it; repeat: only where the service honours keys",
+            Words(&["hold", "lookup", "repeat"]),
+            "hold: a person settles it; lookup: the service is asked; repeat: it honours keys",
         ),
         row(
             "idempotency.final",
@@ -456,6 +464,84 @@ pub const ABOUT: &[About] = {
             "idempotency.store_timeout",
             PositiveLength,
             "how long a keyed request waits for its store",
+        ),
+        unset(
+            "idempotency.lookup.method",
+            Words(&["GET", "HEAD"]),
+            "\"GET\"",
+            "how the outcome is asked for",
+        ),
+        unset(
+            "idempotency.lookup.path",
+            Template,
+            "\"/v1/charges/by-reference/{key}\"",
+            "where; also {scoped_key}, {fence}, places of the route, {body:/pointer}",
+        ),
+        unset(
+            "idempotency.lookup.headers",
+            Fields,
+            "{ accept = \"application/json\" }",
+            "its own fields, so that it is asked without a caller; {} where none is needed",
+        ),
+        unset(
+            "idempotency.lookup.found",
+            Statuses(200),
+            "[200]",
+            "statuses that say that it is there",
+        ),
+        unset(
+            "idempotency.lookup.found_at",
+            Pointer,
+            "\"/data/0\"",
+            "what must be in the answer, and not null, for it to say so",
+        ),
+        unset(
+            "idempotency.lookup.answer_at",
+            Pointer,
+            "\"/data/0\"",
+            "the part of the answer that callers are given",
+        ),
+        unset(
+            "idempotency.lookup.absent",
+            Statuses(200),
+            "[404]",
+            "statuses that say that it is not, twice in a row",
+        ),
+        unset(
+            "idempotency.lookup.settle",
+            Length,
+            "\"60s\"",
+            "so long after an attempt does absence count",
+        ),
+        unset(
+            "idempotency.compensate.method",
+            Words(&["POST", "PUT", "PATCH", "DELETE"]),
+            "\"POST\"",
+            "how what is unknown under hold is undone",
+        ),
+        unset(
+            "idempotency.compensate.path",
+            Template,
+            "\"/v1/charges/{key}/cancel\"",
+            "where; places as in lookup.path",
+        ),
+        unset(
+            "idempotency.compensate.body",
+            Json,
+            "'{ \"reason\": \"unknown\" }'",
+            "a JSON body with places",
+        ),
+        unset(
+            "idempotency.compensate.headers",
+            Fields,
+            "{ accept = \"application/json\" }",
+            "its own fields",
+        ),
+        unset(
+            "idempotency.compensate.settle",
+            Length,
+            "\"60s\"",
+            "so long after an attempt is it sent",
         ),
         row(
             "principal",

@@ -84,8 +84,8 @@ pub fn read(layers: &mut Layers<'_>) -> Idempotency {
     ];
     let on_unknown = [
         ("hold", Some(OnUnknown::Hold)),
+        ("lookup", Some(OnUnknown::Lookup)),
         ("repeat", Some(OnUnknown::Repeat)),
-        ("lookup", None),
     ];
     let on_store_failure = [
         ("refuse", Some(OnStoreFailure::Refuse)),
@@ -118,6 +118,9 @@ pub fn read(layers: &mut Layers<'_>) -> Idempotency {
             word(v, &on_store_failure)
         }),
         store_timeout: base.store_timeout,
+        // `ways` reads both.
+        lookup: None,
+        compensate: None,
     };
     check_body_retention(layers, &read);
     read
@@ -227,7 +230,8 @@ fn statuses(layers: &mut Layers<'_>) -> Statuses {
     })
 }
 
-fn status_list(value: &Value) -> Result<Vec<StatusCode>, Wrong> {
+/// A list of statuses.
+pub(super) fn status_list(value: &Value) -> Result<Vec<StatusCode>, Wrong> {
     list(value, "a list of statuses, such as [409, 422]", |element| {
         let status = whole(element, 200..=599)?;
         // 200 to 599 are statuses, all of them.

@@ -14,12 +14,13 @@ use steadfast_core::policy::RoutePolicy;
 
 use super::address::{StoreUrl, upstream};
 use super::document::Value;
+use super::environment::Environment;
 use super::fault::{Fault, Kind, Place, Wrong};
 use super::layers::{Layers, Origins};
 use super::level::Written;
 use super::top::Top;
 use super::value::{length, positive_length, show_length, size, switch, text, whole, word};
-use super::{keyed, retries};
+use super::{keyed, retries, ways};
 use crate::gateway::route::{Methods, PathPattern};
 use steadfast_core::principal::{PrincipalRule, RuleError};
 
@@ -49,6 +50,8 @@ pub struct Route {
     pub principal: PrincipalRule,
     /// Its connections.
     pub pool: PoolSettings,
+    /// The fields of its look-up and its compensation, as they are written.
+    pub own_fields: ways::Shown,
     /// What it asks of the store.
     pub require: Option<Require>,
     /// Where each value came from.
@@ -74,6 +77,8 @@ pub struct Sources<'a> {
     pub own: &'a Written,
     /// The top level.
     pub top: &'a Top,
+    /// Where secrets may be.
+    pub environment: &'a Environment,
 }
 
 type Limit = (&'static str, fn(&mut RoutePolicy) -> &mut Duration);
@@ -119,7 +124,9 @@ impl Route {
         let methods = layers.take("methods", Methods::Any, |value| {
             keyed::methods(value).map(Methods::Only)
         });
-        let policy = policy(&mut layers);
+        let mut policy = policy(&mut layers);
+        let rules = &mut policy.idempotency;
+        let own_fields = ways::read(&mut layers, rules, path.as_ref(), sources.environment);
         let pool = pool(&mut layers);
         let principal = layers.take("principal", PrincipalRule::default(), principal);
         check_principal(&mut layers, &principal, &policy, sources.top);
@@ -135,6 +142,7 @@ impl Route {
             policy,
             principal,
             pool,
+            own_fields,
             require,
             origins,
             cut,

@@ -74,17 +74,22 @@ fn properties(
     let mut found = Map::new();
     for (_, about) in acted().filter(|(setting, _)| here(setting.level)) {
         let property = property(about, values.get(about.name));
-        match about.name.split_once('.') {
-            None => {
-                found.insert(about.name.to_owned(), property);
-            }
-            Some((table, name)) => {
-                let table = found.entry(table).or_insert_with(|| object(Map::new()));
-                table["properties"][name] = property;
-            }
-        }
+        insert(&mut found, about.name, property);
     }
     found
+}
+
+fn insert(properties: &mut Map<String, Value>, name: &str, property: Value) {
+    let Some((table, rest)) = name.split_once('.') else {
+        properties.insert(name.to_owned(), property);
+        return;
+    };
+    let table = properties
+        .entry(table)
+        .or_insert_with(|| object(Map::new()));
+    if let Some(inner) = table["properties"].as_object_mut() {
+        insert(inner, rest, property);
+    }
 }
 
 fn property(about: &About, built_in: Option<&Value>) -> Value {
@@ -135,6 +140,15 @@ fn shape(shape: Shape) -> Value {
             pointers["maxItems"] = json!(32);
             pointers
         }
+        Shape::Pointer => text(POINTER),
+        Shape::Template => text("^/"),
+        Shape::Json => json!({ "type": "string", "minLength": 1, "maxLength": 4096 }),
+        Shape::Fields => json!({
+            "type": "object", "maxProperties": 16, "propertyNames": { "pattern": FIELD },
+            "additionalProperties": {
+                "anyOf": [{ "type": "string" }, { "$ref": "#/$defs/secret" }],
+            },
+        }),
         Shape::Range(most) => {
             let mut range = list(whole(1, most));
             range["minItems"] = json!(2);

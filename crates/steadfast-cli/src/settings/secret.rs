@@ -91,6 +91,40 @@ fn source(value: &Value) -> Result<Source, Wrong> {
 /// The secret that `value` points at: at least `shortest` bytes of visible ASCII. One line break at
 /// its end, as editors leave it, does not count.
 pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result<Secret, Wrong> {
+    let secret = found(value, environment)?;
+    if secret.text.len() < shortest {
+        return Err(Wrong::invalid(
+            format!("the secret has fewer than {shortest} characters"),
+            "make one with `openssl rand -hex 32`",
+        ));
+    }
+    if !secret.text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Wrong::invalid(
+            "the secret has characters other than visible ASCII",
+            "make one with `openssl rand -hex 32`",
+        ));
+    }
+    Ok(secret)
+}
+
+/// The secret that `value` points at, as the value of a field: it may have spaces inside, as
+/// `Bearer …` has.
+pub fn read_field(value: &Value, environment: &Environment) -> Result<Secret, Wrong> {
+    let secret = found(value, environment)?;
+    let sound = |b: u8| b.is_ascii_graphic() || b == b' ';
+    if secret.text.is_empty()
+        || secret.text.trim() != secret.text
+        || !secret.text.bytes().all(sound)
+    {
+        return Err(Wrong::invalid(
+            "what stands there is no value of a field",
+            "write visible ASCII, as in `Bearer 5f0c…`",
+        ));
+    }
+    Ok(secret)
+}
+
+fn found(value: &Value, environment: &Environment) -> Result<Secret, Wrong> {
     let source = source(value)?;
     let text = match &source {
         Source::Variable(name) => environment.get(name).flatten().ok_or_else(|| {
@@ -108,18 +142,6 @@ pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result
     };
     let text = text.strip_suffix('\n').unwrap_or(text);
     let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.len() < shortest {
-        return Err(Wrong::invalid(
-            format!("the secret has fewer than {shortest} characters"),
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
-    if !text.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(Wrong::invalid(
-            "the secret has characters other than visible ASCII",
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
     let text = text.to_owned();
     Ok(Secret { source, text })
 }

@@ -18,6 +18,7 @@ use super::routes::{Require, Route};
 use super::secret::{Secret, Source};
 use super::top::Top;
 use super::value::{show_length, show_size};
+use super::ways::{self, Field, Fields};
 use crate::gateway::route::Methods;
 
 /// One effective value.
@@ -35,12 +36,7 @@ pub struct Shown {
 
 /// The values of the top level, in the order of the table of settings.
 pub fn top(top: &Top) -> Vec<Shown> {
-    let secret = |secret: &Option<Secret>| {
-        secret.as_ref().map(|secret| match secret.source() {
-            Source::Variable(name) => json!({ "env": name }),
-            Source::File(path) => json!({ "file": path }),
-        })
-    };
+    let secret = |secret: &Option<Secret>| secret.as_ref().map(place);
     let files = &top.upstream_tls;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| json!(path.display().to_string()));
     let peers = top.trusted_peers.networks().iter().map(ToString::to_string);
@@ -86,6 +82,7 @@ pub fn route(route: &Route) -> Vec<Shown> {
         ("pool.max_per_host", json!(pool.max_per_host)),
     ]);
     values.extend(idempotency(&route.policy));
+    values.extend(ways_out(route));
     values.extend([
         ("principal", json!(route.principal.to_string())),
         ("body_limit", json!(show_size(route.policy.body_limit))),
@@ -238,6 +235,63 @@ fn idempotency(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
     values.map(|(name, value)| (path(name), value)).into()
 }
 
+/// What is written of the look-up and the compensation, and what holds beside it.
+fn ways_out(route: &Route) -> Vec<(&'static str, Value)> {
+    let (rules, fields) = (&route.policy.idempotency, &route.own_fields);
+    let codes = |codes: &[http::StatusCode]| -> Value {
+        codes.iter().map(http::StatusCode::as_u16).collect()
+    };
+    let mut values = Vec::new();
+    if let Some(lookup) = &rules.lookup {
+        let texts = [&lookup.found_at, &lookup.answer_at];
+        let [found_at, answer_at] = texts.map(|text| text.as_ref().map(|text| json!(text)));
+        let shown = [
+            Some(json!(lookup.method.as_str())),
+            Some(json!(lookup.path.as_str())),
+            fields.lookup.as_ref().map(fields_json),
+            Some(codes(&lookup.found)),
+            found_at,
+            answer_at,
+            Some(codes(&lookup.absent)),
+            Some(json!(show_length(lookup.settle))),
+        ];
+        values.extend(ways::LOOKUP.into_iter().zip(shown));
+    }
+    if let Some(undo) = &rules.compensate {
+        let shown = [
+            Some(json!(undo.method.as_str())),
+            Some(json!(undo.path.as_str())),
+            undo.body.as_ref().map(|body| json!(body.as_str())),
+            fields.compensate.as_ref().map(fields_json),
+            Some(json!(show_length(undo.settle))),
+        ];
+        values.extend(ways::COMPENSATE.into_iter().zip(shown));
+    }
+    let values = values.into_iter();
+    values
+        .filter_map(|(name, value)| Some((name, value?)))
+        .collect()
+}
+
+fn fields_json(fields: &Fields) -> Value {
+    let member = |(name, field): (&String, &Field)| {
+        let value = match field {
+            Field::Plain(text) => json!(text),
+            Field::Secret(secret) => place(secret),
+        };
+        (name.clone(), value)
+    };
+    Value::Object(fields.iter().map(member).collect())
+}
+
+/// The place of a secret, never more.
+fn place(secret: &Secret) -> Value {
+    match secret.source() {
+        Source::Variable(name) => json!({ "env": name }),
+        Source::File(path) => json!({ "file": path }),
+    }
+}
+
 fn methods_json(methods: &[http::Method]) -> Value {
     methods.iter().map(http::Method::as_str).collect()
 }
@@ -289,8 +343,12 @@ pub(super) fn toml(value: &Value) -> String {
         Value::Object(members) => {
             let members = members
                 .iter()
-                .map(|(name, value)| format!("{name} = {value}"));
-            format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
+                .map(|(name, value)| format!("{name} = {}", toml(value)));
+            let members: Vec<String> = members.collect();
+            match members.is_empty() {
+                true => "{}".to_owned(),
+                false => format!("{{ {} }}", members.join(", ")),
+            }
         }
         Value::Array(elements) => {
             let elements: Vec<String> = elements.iter().map(Value::to_string).collect();

@@ -3,7 +3,8 @@
 //! Decides what start-up and `config check` say beside errors. Sources: docs/keyed-requests.md,
 //! "Scope", "Principal" and "Key"; docs/reference.md, "Configuration".
 
-use steadfast_core::policy::KeyMode;
+use steadfast_core::lookup::Lookup;
+use steadfast_core::policy::{KeyMode, OnUnknown};
 
 use super::Settings;
 use super::address::StoreUrl;
@@ -13,6 +14,7 @@ use super::layers::{Origin, Origins};
 use super::names::nearest;
 use super::routes::Route;
 use super::value::show_length;
+use super::ways;
 use steadfast_core::principal::PrincipalRule;
 
 /// Bits of a random UUID, the commonest key.
@@ -42,6 +44,7 @@ pub fn of(settings: &Settings, environment: &Environment) -> Vec<Warning> {
         found.extend(live_keys(route));
         found.extend(strong_keys(route));
         found.extend(unasked_keys(route));
+        found.extend(ways_out(route));
     }
     found.extend(shadowed(&settings.routes));
     // What [defaults] says is met once per route.
@@ -182,6 +185,65 @@ fn unasked_keys(route: &Route) -> Option<Warning> {
             "add its methods to `idempotency.methods`",
         )
     })
+}
+
+/// Ways out of an unknown outcome that are not what they seem.
+fn ways_out(route: &Route) -> Vec<Warning> {
+    let rules = &route.policy.idempotency;
+    let (name, lease) = (&route.name, show_length(rules.lease));
+    let early = ways::settles(rules).filter(|(_, settle)| *settle < rules.lease);
+    let mut found: Vec<Warning> = early
+        .map(|(setting, settle)| {
+            let reason = format!(
+                "on route \"{name}\" {} is shorter than the lease of {lease}: a request that is \
+                 still on its way then may be executed after it counted as absent, or was undone",
+                show_length(settle)
+            );
+            warning(&route.origins, setting, reason, "write the lease or more")
+        })
+        .collect();
+    let held = rules.on_unknown == OnUnknown::Hold;
+    if rules.lookup.is_some() && rules.on_unknown != OnUnknown::Lookup {
+        let reason =
+            format!("on route \"{name}\" nothing is looked up, for `on_unknown` is another");
+        let next = "write on_unknown = \"lookup\", or remove the look-up";
+        found.push(warning(
+            &route.origins,
+            "idempotency.lookup.path",
+            reason,
+            next,
+        ));
+    }
+    if rules.compensate.is_some() && !held {
+        let reason =
+            format!("on route \"{name}\" nothing is undone, for `on_unknown` is not \"hold\"");
+        let next = "write on_unknown = \"hold\", or remove it";
+        found.push(warning(
+            &route.origins,
+            "idempotency.compensate.path",
+            reason,
+            next,
+        ));
+    }
+    let by_key_alone = |lookup: &&std::sync::Arc<Lookup>| {
+        lookup.headers.as_ref().is_some_and(|own| !own.is_empty()) && lookup.path.is_by_bare_key()
+    };
+    let told_apart = route.principal != PrincipalRule::Anonymous;
+    if told_apart && rules.lookup.as_ref().filter(by_key_alone).is_some() {
+        let reason = format!(
+            "on route \"{name}\" the look-up has a credential of its own and asks by {{key}} \
+             alone: two callers may use one key, and one would be given the other's answer"
+        );
+        let next = "use {scoped_key} where the service knows it, add a {body:/pointer} that tells \
+                    callers apart, or remove `headers`: then the caller's own credential asks";
+        found.push(warning(
+            &route.origins,
+            "idempotency.lookup.path",
+            reason,
+            next,
+        ));
+    }
+    found
 }
 
 fn shadowed(routes: &[Route]) -> Vec<Warning> {

@@ -19,6 +19,7 @@ mod leases;
 mod operators;
 mod settling;
 mod walks;
+mod ways;
 mod withdrawal;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -33,6 +34,7 @@ struct Bench {
     fence: u64,
     tokens: u64,
     way_out: OnUnknown,
+    compensates: bool,
     earlier: BTreeMap<u64, Earlier>,
 }
 
@@ -44,6 +46,7 @@ fn hold() -> Bench {
         fence: 100,
         tokens: 0,
         way_out: OnUnknown::Hold,
+        compensates: false,
         earlier: BTreeMap::new(),
     }
 }
@@ -126,7 +129,7 @@ impl Bench {
             on_unknown: self.way_out,
             lease: LEASE,
             retention: RETENTION,
-            compensates: false,
+            compensates: self.compensates,
             owner: Owner::new(9, u128::from(token)),
             kept: None,
         }

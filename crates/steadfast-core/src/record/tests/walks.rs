@@ -10,7 +10,8 @@ use super::*;
 mod steps;
 mod truth;
 
-use steps::{ENDS, Step, steps};
+use super::ways::{SETTLE, asking};
+use steps::{ENDS, Said, Step, steps};
 use truth::Holder;
 
 struct Walk {
@@ -21,6 +22,10 @@ struct Walk {
     mono_ms: u64,
     /// The version seen last, and since when.
     seen: Option<(Guard, u64)>,
+    /// Turns to ask for the outcome, the newest last.
+    turns: Vec<u64>,
+    /// What the look-ups said, the newest last, with the dates of those that said "not there".
+    heard: Vec<Option<WallTime>>,
 }
 
 impl Walk {
@@ -32,6 +37,8 @@ impl Walk {
             holders: Vec::new(),
             mono_ms: 0,
             seen: None,
+            turns: Vec::new(),
+            heard: Vec::new(),
         }
     }
 
@@ -58,6 +65,14 @@ impl Walk {
             Step::Sweep => self.sweep(),
             Step::Release => self.settle_by_hand(Bench::release),
             Step::Resolve(code) => self.settle_by_hand(|bench| bench.resolve(code)),
+            Step::Ask => {
+                self.bench.tokens += 1;
+                let turn = self.bench.tokens;
+                if self.bench.row.is_some() && self.bench.takes_turn(turn) {
+                    self.turns.push(turn);
+                }
+            }
+            Step::Hear(at, said) => self.hear(at, said),
             Step::Pass(ms) => {
                 self.mono_ms += ms;
                 self.jump(i64::try_from(ms).unwrap());
@@ -172,7 +187,7 @@ impl Walk {
         // An upstream that showed that it honours the key executes once, however often it is asked;
         // and for a hold that an operator settled before it sent, the operator has answered.
         let answered_for = holder.forgiven || earlier.iter().any(shown);
-        if self.bench.way_out == OnUnknown::Hold && !answered_for {
+        if self.bench.way_out != OnUnknown::Repeat && !answered_for {
             let again = earlier.iter().any(|h| h.may_have_executed());
             assert!(!again, "a second execution");
         }
@@ -223,6 +238,40 @@ impl Walk {
         self.bench.apply(change);
     }
 
+    /// A look-up ends, the newest but so many. A service that knows of an effect finds it, or does
+    /// not know yet; one that knows of none does not find it.
+    fn hear(&mut self, at: usize, said: Said) {
+        let newest_first = self.turns.len().checked_sub(at + 1);
+        let Some(turn) = newest_first.map(|at| self.turns[at]) else {
+            return;
+        };
+        let Some(before) = self.bench.row.clone() else {
+            return;
+        };
+        let seen = match said {
+            Said::Found if self.of(before.id).any(Holder::may_have_executed) => {
+                Seen::Found(kept(200))
+            }
+            Said::Found | Said::Absent => Seen::Absent,
+            Said::Unclear => Seen::Unclear,
+        };
+        let absent = seen == Seen::Absent;
+        if !self.bench.saw(turn, seen) {
+            return;
+        }
+        self.heard.push(absent.then_some(self.bench.now));
+        if self.bench.state() == Some(State::Released) {
+            let since = before.standing.pending.unknown_at.expect("it was unknown");
+            let last = &self.heard[self.heard.len().saturating_sub(2)..];
+            let counts = |at: &Option<WallTime>| at.is_some_and(|at| at >= since.plus(SETTLE));
+            assert!(
+                last.len() == 2 && last.iter().all(counts),
+                "released early: {last:?}"
+            );
+            self.holders.iter_mut().for_each(|h| h.forgiven = true);
+        }
+    }
+
     fn settle_by_hand(&mut self, decide: impl Fn(&mut Bench) -> Result<(), NotSettleable>) {
         if self.bench.row.is_some() && decide(&mut self.bench).is_ok() {
             self.holders.iter_mut().for_each(|h| h.forgiven = true);
@@ -268,5 +317,13 @@ proptest! {
     #[test]
     fn under_repeat_nothing_that_may_have_executed_is_forgotten(steps in steps()) {
         walk(repeat(), &steps);
+    }
+
+    // rule: under-lookup-nothing-is-forgotten-or-executed-twice
+    #[test]
+    fn under_lookup_nothing_is_forgotten_or_executed_again_but_what_was_twice_not_there(
+        steps in steps()
+    ) {
+        walk(asking(), &steps);
     }
 }

@@ -24,10 +24,22 @@ pub(super) enum Step {
     Sweep,
     Release,
     Resolve(u16),
+    /// Somebody takes the turn to ask for the outcome.
+    Ask,
+    /// The newest turn but so many brings this.
+    Hear(usize, Said),
     /// Both clocks.
     Pass(u64),
     /// The wall clock alone, either way; the store's follows only ahead.
     Jump(i64),
+}
+
+/// What a look-up may bring.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Said {
+    Found,
+    Absent,
+    Unclear,
 }
 
 /// Longer than a lease.
@@ -40,7 +52,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let start = prop_oneof![Just(Start::Dispatched), Just(Start::Reserved)];
     // Mostly the newest: an older one's write is mostly refused.
     let one = || prop_oneof![2 => Just(0), 1 => 0..HOLDERS];
+    let said =
+        prop_oneof![1 => Just(Said::Found), 6 => Just(Said::Absent), 1 => Just(Said::Unclear)];
     let step = prop_oneof![
+        5 => Just(Step::Ask),
+        6 => (one(), said).prop_map(|(at, said)| Step::Hear(at, said)),
         6 => start.clone().prop_map(Step::Begin),
         2 => start.prop_map(Step::BeginDoubted),
         3 => one().prop_map(Step::Mark),
