@@ -1,5 +1,6 @@
 //! `kill -9` at every moment: never a second effect, and nothing stays stuck.
 
+mod asking;
 mod draining;
 mod failing;
 mod killed;

@@ -17,6 +17,7 @@ mod init;
 mod listen;
 mod logs;
 mod metrics;
+mod outcome;
 mod own_database;
 mod reports;
 mod retries;

@@ -14,12 +14,14 @@ use steadfast::clock;
 use tempfile::TempDir;
 
 mod caller;
+mod clerk;
 mod ledger;
 mod obliging;
 mod process;
 mod scripted;
 
 pub use caller::{Answer, Caller, Request};
+pub use clerk::{Clerk, Look, Post};
 pub use ledger::{Honours, Ledger};
 pub use obliging::Obliging;
 pub use process::{Died, Gateway};

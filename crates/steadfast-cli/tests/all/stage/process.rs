@@ -117,6 +117,18 @@ impl Gateway {
         records.as_array().expect("a list").clone()
     }
 
+    /// The same; `None` where it gives no answer any more.
+    pub fn seen_records(&self) -> Option<Vec<Value>> {
+        let answer = Caller::to(self.admin)?.ask(&Request::get("/api/records"));
+        let records: Value = serde_json::from_slice(&answer.ok()?.body).ok()?;
+        records.as_array().cloned()
+    }
+
+    /// Whether it has ended, by itself or otherwise.
+    pub fn has_ended(&mut self) -> bool {
+        self.child.try_wait().expect("its status").is_some()
+    }
+
     /// What it has counted.
     pub fn metrics(&self) -> String {
         let caller = Caller::to(self.admin).expect("the admin address");
