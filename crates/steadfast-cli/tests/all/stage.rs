@@ -21,7 +21,7 @@ mod process;
 mod scripted;
 
 pub use caller::{Answer, Caller, Request};
-pub use clerk::{Clerk, Look, Post};
+pub use clerk::{CLERK, Clerk, Look, Post};
 pub use ledger::{Honours, Ledger};
 pub use obliging::Obliging;
 pub use process::{Died, Gateway};

@@ -1,16 +1,18 @@
 //! A gateway that ends between the steps of a look-up or of a compensation, at every write.
 
 use super::{KEY, failing};
-use crate::stage::{Clerk, Folder, Post, Request, until};
+use crate::stage::{CLERK, Clerk, Folder, Post, Request, until};
 
 const LOOKUP: &str = "on_unknown = \"lookup\"\n\
-                      lookup = { path = \"/by/{key}\", settle = \"1s\", headers = {} }";
+                      lookup = { path = \"/by/{key}\", settle = \"1s\", \
+                      headers = { Authorization = { file = \"token\" } } }";
 const UNDO: &str = "on_unknown = \"hold\"\ncompensate = { path = \"/undo\", settle = \"1s\" }";
 
 /// Ends the gateway at its write `n` at `point`, restarts it, and gives whether the end came before
 /// the outcome was settled.
 fn crashed(rules: &str, post: Post, point: &str, n: u32) -> bool {
     let (folder, clerk) = (Folder::new(), Clerk::open(&[post]));
+    folder.write("token", CLERK);
     folder.write("s.toml", clerk.config(rules));
     let case = format!("{rules} {post:?} crash:{point}:write:{n}");
     let plan = format!("crash:{point}:write:{n}");
