@@ -32,7 +32,7 @@ pub const SETTLE: Duration = Duration::from_secs(60);
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The longest pause between two look-ups.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+pub const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How the outcome of an operation is asked for.
 #[derive(Clone, Debug)]

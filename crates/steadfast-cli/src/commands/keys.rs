@@ -133,7 +133,7 @@ fn print_record(row: &Record, json: bool, console: &mut Console<'_>) -> Result<E
     if json {
         writeln!(console.out, "{:#}", status::record_with_history(row))?;
     } else {
-        print::record(row, console.out)?;
+        print::record(row, clock::wall_now(), console.out)?;
     }
     Ok(Exit::Done)
 }

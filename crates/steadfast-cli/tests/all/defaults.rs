@@ -13,7 +13,7 @@ use steadfast_cli::gateway::{framing, listen};
 use steadfast_cli::settings::environment::Environment;
 use steadfast_cli::settings::value::{show_length, show_size};
 use steadfast_cli::settings::{for_upstream, show, top::Flags};
-use steadfast_core::{fingerprint, record};
+use steadfast_core::{fingerprint, lookup, record};
 
 use crate::tidy::files;
 
@@ -131,6 +131,22 @@ fn bounds() -> BTreeMap<String, String> {
         (
             "lines of one record's history",
             record::HISTORY_MAX.to_string(),
+        ),
+        (
+            "settle of a look-up or a compensation",
+            show_length(lookup::SETTLE),
+        ),
+        (
+            "longest pause between two look-ups",
+            show_length(lookup::LONGEST_PAUSE),
+        ),
+        (
+            "value that a look-up takes from a body",
+            show_size(lookup::LONGEST_VALUE),
+        ),
+        (
+            "path or body of a look-up or a compensation",
+            show_size(lookup::LONGEST_TEMPLATE),
         ),
         (
             "pointers in `fingerprint_ignore`",

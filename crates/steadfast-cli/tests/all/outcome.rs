@@ -68,6 +68,13 @@ fn each_truth_after_a_lost_answer_ends_right_under_hold_repeat_and_lookup() {
         assert_eq!(clerk.effects(), executed, "{truth:?} under hold");
         assert_eq!(record(&gateway)["state"], "unknown");
 
+        let (_folder, clerk, gateway) = set(&[truth], "on_unknown = \"repeat\"");
+        clerk.honours_keys();
+        assert_eq!(slug(&ask(&gateway)), unknown(504), "{truth:?}");
+        let again = ask(&gateway);
+        assert_eq!((again.status, again.replayed()), (201, Some("false")));
+        assert_eq!(clerk.effects(), 1, "{truth:?} under repeat");
+
         let (_folder, clerk, gateway) = set(&[truth], LOOKUP);
         let first = ask(&gateway);
         if executed == 1 {
@@ -278,4 +285,26 @@ fn the_stricter_way_out_holds_when_the_configuration_changes_under_live_records(
     let gateway = folder.gateway();
     assert_eq!(slug(&ask(&gateway)), unknown(409));
     assert_eq!((clerk.asked().len(), clerk.effects()), (0, 1));
+}
+
+#[test]
+fn killed_while_it_asks_another_gateway_asks_once_the_turn_is_over() {
+    let (folder, clerk, gateway) = set(&[Post::Lost], LOOKUP);
+    clerk.hold();
+    let mut first = Caller::to(gateway.data).expect("a connection");
+    first.send(&Request::order(KEY));
+    until("a look-up", || (!clerk.asked().is_empty()).then_some(()));
+    gateway.kill();
+    clerk.answer();
+    let gateway = folder.gateway();
+    let row = wait_for(&gateway, "completed");
+    assert_eq!(row["effect"], "applied");
+    assert_eq!((clerk.asked().len(), clerk.effects()), (2, 1));
+    let id = row["id"].as_str().expect("an id");
+    let shown = folder.run(&["keys", "show", id, "--config", "s.toml"]).out;
+    let line = "looked up by the sweeper: status 200: found";
+    assert!(
+        shown.contains(line) && shown.contains("ago)") && !shown.contains('{'),
+        "{shown}"
+    );
 }

@@ -171,6 +171,9 @@ fn in_a_body_a_value_is_escaped_in_a_text_and_whole_elsewhere() {
     for (template, value, expected) in table {
         assert_eq!(body(template, value).as_deref(), Ok(expected));
     }
+    let long = format!("\"{}\"", "x".repeat(LONGEST_TEMPLATE - 2));
+    assert!(Template::json(&long, &[]).is_ok());
+    assert!(Template::json(&format!("{long} "), &[]).is_err());
     for wrong in ["{", "{ \"a\": {kee} }", "{key", "", "{ \"a\": {body:v} }"] {
         assert!(Template::json(wrong, &[]).is_err(), "{wrong}");
     }

@@ -1,8 +1,9 @@
 //! Records for people: a table on a terminal, tabs between the same columns when piped.
 
 use std::io::{self, Write};
+use std::time::Duration;
 
-use steadfast_core::record::Record;
+use steadfast_core::record::{Event, Owner, Record};
 use steadfast_core::time::WallTime;
 
 const COLUMNS: [&str; 6] = ["ID", "STATE", "EFFECT", "STATUS", "UPDATED", "OPERATION"];
@@ -47,8 +48,8 @@ fn columns(row: &Record) -> [String; 6] {
     ]
 }
 
-/// One record, with what happened to it.
-pub fn record(row: &Record, out: &mut dyn Write) -> io::Result<()> {
+/// One record, with what happened to it, at the date `now`.
+pub fn record(row: &Record, now: WallTime, out: &mut dyn Write) -> io::Result<()> {
     let standing = &row.standing;
     let date = |at: Option<WallTime>| at.map_or_else(|| "never".to_owned(), WallTime::rfc3339);
     let held = standing
@@ -74,18 +75,7 @@ pub fn record(row: &Record, out: &mut dyn Write) -> io::Result<()> {
     }
     writeln!(out, "\nhistory")?;
     for event in &row.history {
-        let detail = if event.detail.is_empty() {
-            String::new()
-        } else {
-            format!(": {}", event.detail)
-        };
-        writeln!(
-            out,
-            "  {}  {} by {}{detail}",
-            event.at.rfc3339(),
-            event.event,
-            event.by
-        )?;
+        writeln!(out, "  {}", told(event, now))?;
     }
     Ok(())
 }
@@ -95,4 +85,93 @@ fn status(row: &Record) -> String {
         .answer
         .status()
         .map_or_else(|| "-".to_owned(), |status| status.as_u16().to_string())
+}
+
+/// One thing that happened, as a person tells it: when and how long ago, what, who, what was seen.
+fn told(event: &Event, now: WallTime) -> String {
+    let what = match event.event {
+        "compensating" => "began to undo it",
+        "compensation-failed" => "not undone",
+        "compensated" => "undone",
+        "deferral-expired" => "given up by the queue",
+        "lease-over" => "lease over",
+        "looked-up" => "looked up",
+        "not-settled" => "not settled",
+        "operator-released" => "released",
+        "taken-over" => "sent again",
+        other => other,
+    };
+    let who = match Owner::parse(&event.by) {
+        Some(owner) => format!("gateway {}", owner.instance()),
+        None if event.by == "sweeper" => "the sweeper".to_owned(),
+        None if event.by == "caller" => "a caller who asked again".to_owned(),
+        None => event.by.clone(),
+    };
+    let seen = match event.detail.as_str() {
+        "" => String::new(),
+        detail => format!(": {detail}"),
+    };
+    let ago = ago(now.since(event.at));
+    format!("{} ({ago})  {what} by {who}{seen}", event.at.rfc3339())
+}
+
+/// How long ago, in the largest unit that fits.
+fn ago(length: Duration) -> String {
+    let seconds = length.as_secs();
+    let (number, unit) = match seconds {
+        0 => return "just now".to_owned(),
+        1..60 => (seconds, "second"),
+        60..3600 => (seconds / 60, "minute"),
+        3600..86_400 => (seconds / 3600, "hour"),
+        _ => (seconds / 86_400, "day"),
+    };
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {unit}{plural} ago")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_history_line_says_when_how_long_ago_what_who_and_what_was_seen() {
+        let at = WallTime::from_unix_ms(1_700_000_000_000);
+        let line = |event, by: &str, detail: &str, later: u64| {
+            let (by, detail) = (by.to_owned(), detail.to_owned());
+            let event = Event {
+                at,
+                event,
+                by,
+                detail,
+            };
+            told(&event, at.plus(Duration::from_secs(later)))
+        };
+        let owner = "0123456789ab-00000000000000000001";
+        let table = [
+            (
+                line("dispatched", owner, "", 0),
+                "(just now)  dispatched by gateway 0123456789ab",
+            ),
+            (
+                line("looked-up", "sweeper", "status 404: absent", 90),
+                "(1 minute ago)  looked up by the sweeper: status 404: absent",
+            ),
+            (
+                line("looked-up", "caller", "status 200: found", 7200),
+                "(2 hours ago)  looked up by a caller who asked again: status 200: found",
+            ),
+            (
+                line("resolved", "operator (keys)", "status 201", 200_000),
+                "(2 days ago)  resolved by operator (keys): status 201",
+            ),
+            (
+                line("compensated", owner, "status 204", 1),
+                "(1 second ago)  undone by gateway \
+              0123456789ab: status 204",
+            ),
+        ];
+        for (told, expected) in table {
+            assert_eq!(told, format!("{} {expected}", at.rfc3339()));
+        }
+    }
 }

@@ -59,6 +59,7 @@ struct Book {
     undone: Vec<String>,
     undo_status: u16,
     held: bool,
+    honours_keys: bool,
     ended: bool,
 }
 
@@ -118,6 +119,11 @@ impl Clerk {
     /// Undoing is answered so from now on.
     pub fn undoes(&self, status: u16) {
         self.inner.book().undo_status = status;
+    }
+
+    /// One order a key from now on, however often it comes.
+    pub fn honours_keys(&self) {
+        self.inner.book().honours_keys = true;
     }
 
     /// What the next orders become.
@@ -183,7 +189,7 @@ impl Inner {
         let post = book.posts.pop_front().unwrap_or(Post::Done);
         if post != Post::Ignored && !book.done.contains(&(who.clone(), key.clone())) {
             book.done.push((who, key));
-        } else if post != Post::Ignored {
+        } else if post != Post::Ignored && !book.honours_keys {
             // A second execution under one key is what must not be.
             book.done.push(("again".to_owned(), key));
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-pub(super) const SETTLE: Duration = Duration::from_secs(60);
+pub(super) use crate::lookup::SETTLE;
 const PAUSE: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_secs(20);
 
