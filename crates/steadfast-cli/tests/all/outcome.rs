@@ -94,7 +94,8 @@ fn each_truth_after_a_lost_answer_ends_right_under_hold_repeat_and_lookup() {
 #[test]
 fn the_first_caller_is_given_what_is_found_inside_its_deadline() {
     let rules = "on_unknown = \"lookup\"\n\
-                 lookup = { path = \"/by/{key}?x=1\", found_at = \"/data/0\", answer_at = \"/data/0\" }";
+                 lookup = { path = \"/by/{key}?x=1\", \
+                 found_at = \"/data/0\", answer_at = \"/data/0\" }";
     let (folder, clerk, gateway) = set(&[Post::Lost], rules);
     let first = ask(&gateway);
     let body = "{\"of\":\"Bearer a\"}";

@@ -19,7 +19,8 @@ fn faults(idempotency: &str) -> Vec<String> {
 fn a_look_up_has_its_defaults_and_may_take_places_of_its_route() {
     let text = with(
         "on_unknown = \"lookup\"\n\
-         lookup = { path = \"/v1/{shop}/by/{key}?order={body:/order/id}\", found_at = \"/data/0\" }",
+         lookup.path = \"/v1/{shop}/by/{key}?order={body:/order/id}\"\n\
+         lookup.found_at = \"/data/0\"",
     );
     let settings = accepted(&text);
     let rules = &settings.routes[0].policy.idempotency;
