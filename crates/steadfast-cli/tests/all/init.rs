@@ -211,7 +211,28 @@ const LINES: &[(&str, bool)] = &[
         true,
     ),
     ("idempotency.mode = \"perhaps\"", false),
-    ("idempotency.on_unknown = \"lookup\"", false),
+    ("idempotency.on_unknown = \"ask\"", false),
+    (
+        "idempotency.lookup = { path = \"/{key}\", settle = \"90s\" }",
+        true,
+    ),
+    ("idempotency.lookup = { path = \"{key}\" }", false),
+    (
+        "idempotency.lookup = { path = \"/{key}\", found_at = \"a\" }",
+        false,
+    ),
+    (
+        "idempotency.lookup = { path = \"/{key}\", headers = { a = 1 } }",
+        false,
+    ),
+    (
+        "idempotency.compensate = { path = \"/{key}\", headers = { a = \"b\" } }",
+        true,
+    ),
+    (
+        "idempotency.compensate = { path = \"/{key}\", method = \"GET\" }",
+        false,
+    ),
     ("idempotency.leasse = \"30s\"", false),
     ("idempotency.key_length = [16]", false),
     ("idempotency.key_length = [16, 2000]", false),

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::stage::{Answer, CLERK, Caller, Clerk, Folder, Gateway, Look, Post, Request, until};
 
+mod late;
 mod undo;
 
 const KEY: &str = "3f9d2c1a-7b64-4e0f-9a58-c2d1e6b70f34";

@@ -142,7 +142,7 @@ fn what_may_surprise_of_a_way_out_is_said() {
         let text = with(idempotency);
         let variables = environment(&[("T", "Bearer abc")]);
         let settings = parse(&text, "s.toml", &Flags::default(), &variables).expect(&text);
-        let own = |w: &&fault::Warning| w.setting.starts_with("idempotency.");
+        let own = |w: &&Warning| w.setting.starts_with("idempotency.");
         let found = settings.warnings.iter().filter(own);
         found
             .map(|w| format!("{}: {}", w.setting, w.reason))

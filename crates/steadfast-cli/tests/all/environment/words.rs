@@ -116,8 +116,9 @@ fn a_configuration_that_cannot_be_run_is_refused_line_by_line() {
         ),
         (
             route("idempotency = { on_unknown = \"lookup\" }"),
-            "s.toml:4: error: route \"/{*rest}\": idempotency.on_unknown: `lookup` is not yet \
-             supported; write \"hold\" or \"repeat\".\n",
+            "s.toml:4: error: route \"/{*rest}\": idempotency.on_unknown: the route has no \
+             `idempotency.lookup` to look up by; add idempotency.lookup = { path = \
+             \"/v1/charges/by-reference/{key}\" }, or write \"hold\".\n",
         ),
         (
             route("idempotency = { leese = \"1s\", lease = \"1\" }"),

@@ -23,6 +23,8 @@ pub enum Post {
     Unread,
     /// It is executed and answered with 500.
     Fails,
+    /// It is executed, and answered once late orders are.
+    Late,
 }
 
 /// What a question for an order is answered with.
@@ -60,6 +62,7 @@ struct Book {
     undo_status: u16,
     held: bool,
     honours_keys: bool,
+    late_go: bool,
     ended: bool,
 }
 
@@ -119,6 +122,12 @@ impl Clerk {
     /// Undoing is answered so from now on.
     pub fn undoes(&self, status: u16) {
         self.inner.book().undo_status = status;
+    }
+
+    /// Answers late orders from now on.
+    pub fn answer_late(&self) {
+        self.inner.book().late_go = true;
+        self.inner.turned.notify_all();
     }
 
     /// One order a key from now on, however often it comes.
@@ -193,8 +202,12 @@ impl Inner {
             // A second execution under one key is what must not be.
             book.done.push(("again".to_owned(), key));
         }
+        while post == Post::Late && !book.late_go && !book.ended {
+            let woken = self.turned.wait(book);
+            book = woken.unwrap_or_else(PoisonError::into_inner);
+        }
         match post {
-            Post::Done => Some(whole(201, "{\"made\":true}")),
+            Post::Done | Post::Late => Some(whole(201, "{\"made\":true}")),
             Post::Fails => Some(whole(500, "{\"made\":\"perhaps\"}")),
             Post::Lost | Post::Ignored | Post::Unread => None,
         }

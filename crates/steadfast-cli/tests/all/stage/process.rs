@@ -79,11 +79,15 @@ impl Gateway {
 
     /// SIGTERM.
     pub fn terminate(&self) {
+        self.signal("TERM");
+    }
+
+    /// Another signal, by its name.
+    pub fn signal(&self, name: &str) {
         let id = self.id().to_string();
-        let sent = Command::new("sh")
-            .args(["-c", "kill -TERM \"$0\"", &id])
-            .status();
-        assert!(sent.expect("kill runs").success(), "SIGTERM is sent");
+        let words = ["-c", "kill -\"$0\" \"$1\"", name, &id];
+        let sent = Command::new("sh").args(words).status();
+        assert!(sent.expect("kill runs").success(), "SIG{name} is sent");
     }
 
     /// Waits for its end.
