@@ -13,6 +13,7 @@ pub mod backoff;
 pub mod breaker;
 pub mod budget;
 pub mod deadline;
+pub mod deferral;
 pub mod effect;
 pub mod fields;
 pub mod fingerprint;

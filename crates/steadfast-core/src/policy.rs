@@ -11,6 +11,7 @@ use http::{HeaderName, Method, StatusCode};
 
 use crate::breaker::BreakerPolicy;
 use crate::budget::BudgetPolicy;
+use crate::deferral::{Defer, Deferral};
 use crate::fingerprint::FingerprintOptions;
 use crate::key::{ForwardAs, KeyRules, ScopeKind};
 use crate::retry::RetryPolicy;
@@ -35,6 +36,10 @@ pub struct RoutePolicy {
     pub honor_attempts: bool,
     /// Keyed requests.
     pub idempotency: Idempotency,
+    /// Whether a keyed request may be sent later, from the queue.
+    pub defer: Defer,
+    /// How the queue sends it.
+    pub deferral: Arc<Deferral>,
     /// A larger request body is refused where a rule needs the body. Bytes.
     pub body_limit: usize,
     /// A larger keyed answer is passed on and not kept. Bytes.
@@ -52,6 +57,8 @@ impl Default for RoutePolicy {
             breaker: BreakerPolicy::default(),
             honor_attempts: false,
             idempotency: Idempotency::default(),
+            defer: Defer::default(),
+            deferral: Arc::default(),
             body_limit: 1024 * 1024,
             response_limit: 1024 * 1024,
         }

@@ -23,6 +23,10 @@ pub enum Slug {
     CircuitOpen,
     /// The deadline ended it.
     DeadlineExceeded,
+    /// It was in the queue for as long as it may be, and was never executed (U3).
+    DeferralExpired,
+    /// An operator took it out of the queue before it was executed.
+    Dropped,
     /// Still running, and waiting was not chosen or ended.
     InProgress,
     /// The key's syntax.
@@ -56,7 +60,7 @@ pub enum Slug {
 /// One line of the table: slug, status, effect, retryable, title.
 type Line = (Slug, &'static str, u16, Effect, bool, &'static str);
 
-const TABLE: [Line; 18] = {
+const TABLE: [Line; 20] = {
     use Effect::{None, Unknown};
     use Slug::*;
     [
@@ -91,6 +95,22 @@ const TABLE: [Line; 18] = {
             Unknown,
             true,
             "The deadline has passed",
+        ),
+        (
+            DeferralExpired,
+            "deferral-expired",
+            504,
+            None,
+            false,
+            "The operation was given up in the queue",
+        ),
+        (
+            Dropped,
+            "dropped",
+            410,
+            None,
+            false,
+            "The operation was taken out of the queue",
         ),
         (
             InProgress,
@@ -360,13 +380,15 @@ impl Problem {
             | Slug::KeyWeak
             | Slug::PrincipalUnknown => "http_request_error",
             Slug::NoRoute | Slug::OperationNotFound => "destination_not_found",
-            Slug::CircuitOpen | Slug::UpstreamUnreachable => "destination_unavailable",
+            Slug::CircuitOpen | Slug::DeferralExpired | Slug::UpstreamUnreachable => {
+                "destination_unavailable"
+            }
             Slug::DeadlineExceeded => "connection_timeout",
             Slug::UpstreamFailed if self.status == StatusCode::GATEWAY_TIMEOUT => {
                 "http_response_timeout"
             }
             Slug::UpstreamFailed | Slug::OutcomeUnknown => "http_response_incomplete",
-            Slug::InProgress | Slug::ResponseNotStored => "http_request_denied",
+            Slug::Dropped | Slug::InProgress | Slug::ResponseNotStored => "http_request_denied",
             Slug::Overloaded | Slug::StoreUnavailable => "proxy_internal_error",
         }
     }
