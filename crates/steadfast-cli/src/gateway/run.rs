@@ -12,7 +12,7 @@ use http::{Request, Response};
 use steadfast::body::Body;
 use steadfast::clock;
 use steadfast::event::{Event, Observer, nobody};
-use steadfast::server::{Limits as ServerLimits, Server, sweep_on};
+use steadfast::server::{Limits as ServerLimits, Server, queue_on, sweep_on};
 use steadfast::store::{Store, StoreError};
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::problem::{Problem, Slug};
@@ -166,6 +166,7 @@ pub async fn serve(
             .map(|token| token.expose().to_owned()),
     );
     let sweeper = tokio::spawn(sweep_on(server.clone()));
+    let queue = tokio::spawn(queue_on(server.clone(), gateway.clone()));
     let limits = Limits {
         drain: settings.top.drain,
         ..Limits::default()
@@ -183,6 +184,8 @@ pub async fn serve(
     };
     let works = async {
         let _ = begun.wait_for(|begun| *begun).await;
+        // What waits there stays; what runs ends as any other work.
+        queue.abort();
         let left = async { drop(left.wait_for(|left| *left).await) };
         server.drain_after(left, drain).await
     };

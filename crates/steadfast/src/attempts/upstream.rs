@@ -62,6 +62,11 @@ impl SharedUpstream {
         self.state().phase(clock::mono_now())
     }
 
+    /// Tells this upstream from others for as long as it is known.
+    pub(crate) fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
     /// Somebody else knows it, too.
     pub(crate) fn is_shared(&self) -> bool {
         Arc::strong_count(&self.0) > 1

@@ -79,6 +79,7 @@ impl KeyedOutcome {
             | Slug::Overloaded
             | Slug::PrincipalUnknown
             | Slug::StoreUnavailable => KeyedOutcome::Refused,
+            Slug::DeferralExpired | Slug::Dropped => KeyedOutcome::Replayed,
         }
     }
 
@@ -167,7 +168,9 @@ impl RequestOutcome {
     pub fn of_problem(slug: Slug, effect: Effect) -> RequestOutcome {
         match slug {
             Slug::InProgress | Slug::KeyReused => RequestOutcome::Conflict,
-            Slug::ResponseNotStored => RequestOutcome::Replayed,
+            Slug::DeferralExpired | Slug::Dropped | Slug::ResponseNotStored => {
+                RequestOutcome::Replayed
+            }
             Slug::OutcomeUnknown => RequestOutcome::Unknown,
             Slug::DeadlineExceeded | Slug::UpstreamFailed | Slug::UpstreamUnreachable => {
                 match effect {

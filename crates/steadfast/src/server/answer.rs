@@ -69,10 +69,14 @@ impl<E: Execute> Work<E> {
     }
 
     /// Nothing follows: the end is written down, and the caller given what is its to know.
-    pub(super) async fn conclude(&mut self, came: Came, decision: Decision) {
+    pub(super) async fn conclude(&mut self, mut came: Came, decision: Decision) {
+        came.ended.later = Box::pin(self.later(&came, &decision)).await;
         if !came.is_told {
             let answered = matches!(came.end, AttemptEnd::Answered(_));
             self.tell_attempt(&came, (!answered).then_some(decision.reason));
+        }
+        if came.ended.later.is_some() {
+            return Box::pin(self.settle_into_queue(&came.ended)).await;
         }
         let own = match came.answer {
             Some((status, headers, body)) => {
@@ -186,7 +190,7 @@ impl<E: Execute> Work<E> {
     ) {
         let read = replay::read(head.status, &head.headers, None, head.request_written);
         let end = AttemptEnd::Answered(read);
-        let ended = self.ended(&end, Answer::NotStored(head.status), "not stored");
+        let mut ended = self.ended(&end, Answer::NotStored(head.status), "not stored");
         let told = End::Answered(head.status);
         let chunks = self.pass_on(head, &ended);
         let mut chunk = Some(prefix).filter(|prefix| !prefix.is_empty());
@@ -214,6 +218,7 @@ impl<E: Execute> Work<E> {
         drop(chunks);
         leave.ended(&end, false);
         self.attempt.ended(told, ended.verdict.effect, None);
+        ended.later = Box::pin(self.run_again(None)).await;
         // The caller sees the end of the answer once it is on record.
         self.settle(&ended, None).await;
     }
@@ -240,9 +245,10 @@ impl<E: Execute> Work<E> {
     async fn cut(&mut self, failed: Failed, leave: Leave) {
         self.teller = Teller::Told;
         self.attempts.passed_on();
-        let came = self.failed(failed, Some(leave), false);
+        let mut came = self.failed(failed, Some(leave), false);
         let decision = self.attempts.decide(&came.end, &came.signs);
         self.tell_attempt(&came, Some(decision.reason));
+        came.ended.later = Box::pin(self.run_again(None)).await;
         self.settle(&came.ended, None).await;
     }
 

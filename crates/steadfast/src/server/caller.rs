@@ -112,6 +112,7 @@ pub(super) struct Gate {
 const OPEN: u8 = 0;
 const BEGUN: u8 = 1;
 const LEFT: u8 = 2;
+const QUEUED: u8 = 3;
 
 /// What a caller leaves behind.
 pub(super) enum Left {
@@ -121,6 +122,8 @@ pub(super) enum Left {
     Running(OperationId),
     /// The request went out without a record.
     Unprotected,
+    /// It is on its way into the queue.
+    Queued,
 }
 
 impl Gate {
@@ -130,10 +133,18 @@ impl Gate {
         self.turn(BEGUN)
     }
 
+    /// The request is about to go into the queue; false when the caller's deadline came first.
+    pub(super) fn queue(&self) -> bool {
+        self.turn(QUEUED)
+    }
+
     /// The caller's deadline has passed.
     pub(super) fn leave(&self) -> Left {
         if self.turn(LEFT) {
             return Left::Unbegun;
+        }
+        if self.state.load(Ordering::Acquire) == QUEUED {
+            return Left::Queued;
         }
         match self.id.get().copied().flatten() {
             Some(id) => Left::Running(id),
@@ -155,6 +166,7 @@ impl Left {
             Left::Unbegun => reply::too_late(),
             Left::Running(id) => reply::still_running(id),
             Left::Unprotected => reply::unprotected_unknown(),
+            Left::Queued => reply::queue_in_doubt(),
         }
     }
 }

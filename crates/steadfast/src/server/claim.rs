@@ -133,7 +133,8 @@ pub(super) async fn claim(server: &Server, asked: &Asked, start: Start) -> Claim
     }
 }
 
-async fn rounds(
+/// Asks the store until `request` has a row of its own, or is given what stands.
+pub(super) async fn rounds(
     server: &Server,
     asked: &Asked,
     request: &Request,
@@ -151,7 +152,8 @@ async fn rounds(
             Written::Stands(row) => row,
         };
         last = row.id;
-        if row.standing.owner == request.owner && row.is_held() {
+        let begun = row.is_held() || start == Start::Deferred;
+        if row.standing.owner == request.owner && begun {
             return Ok(Claim::Own(row, asked_at));
         }
         let (next, guard) = match meet(server, asked, request, start, &row).await? {

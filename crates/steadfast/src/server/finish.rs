@@ -64,7 +64,12 @@ impl<E: Execute> Work<E> {
     }
 
     /// Another holds a newer fence, or an operator has settled the record.
-    async fn overtaken(&mut self, mut stands: Record, ended: &Ended, own: Option<Reply>) {
+    pub(super) async fn overtaken(
+        &mut self,
+        mut stands: Record,
+        ended: &Ended,
+        own: Option<Reply>,
+    ) {
         let id = self.held.hold.id;
         tracing::warn!(operation = %id, "a newer holder or an operator was faster");
         // Whoever had the answer as it came is not kept waiting.
@@ -132,7 +137,7 @@ impl<E: Execute> Work<E> {
 
     /// Goes on writing the end until it stands, or something that it may not be written over, or
     /// the process has to end, which tries once more.
-    async fn settle_later(&mut self, ended: &Ended) {
+    pub(super) async fn settle_later(&mut self, ended: &Ended) {
         let mut stop = self.server.inner.stop.subscribe();
         let mut pause = LATER_FIRST;
         let id = self.held.hold.id;

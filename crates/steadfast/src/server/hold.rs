@@ -19,7 +19,7 @@ const ROUNDS_MAX: u32 = 16;
 
 /// A hold that this process won.
 pub(super) struct Held {
-    server: Server,
+    pub(super) server: Server,
     pub(super) asked: Arc<Asked>,
     pub(super) hold: Hold,
     lease: Duration,
@@ -93,6 +93,11 @@ impl Held {
     pub(super) fn tell_end(&self, since: MonoTime) {
         let held = clock::mono_now().since(since);
         self.server.inner.observer.on(Event::HoldEnded(held));
+    }
+
+    /// The row as it is known here.
+    pub(super) async fn row(&self) -> Record {
+        self.row.lock().await.clone()
     }
 
     /// What earlier attempts of this operation had left behind when this hold began.

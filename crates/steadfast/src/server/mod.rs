@@ -26,6 +26,7 @@ mod answer;
 mod call;
 mod caller;
 mod claim;
+mod deferring;
 pub mod execute;
 #[cfg(feature = "axum")]
 mod extract;
@@ -35,6 +36,7 @@ mod layer;
 mod observe;
 pub mod operate;
 mod operation;
+mod queue;
 mod repeat;
 mod reply;
 mod routes;
@@ -56,6 +58,7 @@ pub use extract::NotKeyed;
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
 pub use operation::KeyedOperation;
+pub use queue::{Ran, queue_on, run_due, run_one};
 pub use reply::{problem, with_attempts};
 pub use routes::{Routed, Routes};
 pub use serve::{Served, Stop};
@@ -111,6 +114,7 @@ struct Inner {
     tasks: Arc<Semaphore>,
     waiting: wait::Waiting,
     withdrawn: withdraw::Withdrawn,
+    alarm: queue::Alarm,
     leases: observe::Leases,
     unreadable: observe::Unreadable,
     trust: Trust,
@@ -136,6 +140,7 @@ impl Server {
             tasks: Arc::new(Semaphore::new(limits.tasks)),
             waiting: wait::Waiting::new(limits.waiters),
             withdrawn: withdraw::Withdrawn::default(),
+            alarm: queue::Alarm::default(),
             leases: observe::Leases::default(),
             unreadable: observe::Unreadable::default(),
             trust: Trust::new(now, clock::mono_now(), limits.lease),

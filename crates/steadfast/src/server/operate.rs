@@ -4,9 +4,12 @@
 use std::fmt;
 use std::time::Duration;
 
-use steadfast_core::record::{self, Change, NotSettleable, Owner, Record, State, StoredAnswer};
+use steadfast_core::record::{
+    self, Change, NotDroppable, NotSettleable, Owner, Record, State, StoredAnswer,
+};
 use steadfast_core::time::WallTime;
 
+use super::reply;
 use crate::clock;
 use crate::store::{Op, Store, StoreError, Written};
 
@@ -84,6 +87,65 @@ pub async fn release(store: &dyn Store, seen: &Record, by: &str) -> Result<Recor
     })
     .await
 }
+
+/// Takes the operation whose record was `seen` out of the queue: 410 `dropped` is what every
+/// duplicate is given. Refused once it may have been sent. Nothing is changed where the record is
+/// not the one that was seen any more.
+pub async fn drop_deferred(
+    store: &dyn Store,
+    seen: &Record,
+    by: &str,
+) -> Result<Record, NotDropped> {
+    let now = store.now().await.map_err(NotDone::Store)?;
+    let lost = match record::recover(seen, now, Duration::ZERO) {
+        Some(Change::Put(next, _)) => Some(replace(store, seen, *next).await?),
+        Some(Change::Remove(_)) => return Err(NotDropped::NotDone(NotDone::Lapsed)),
+        None => None,
+    };
+    let row = lost.as_ref().unwrap_or(seen);
+    let token = Owner::new(0, clock::random_bits());
+    let next = record::discard(row, reply::dropped(row.id), token, by, now)
+        .map_err(NotDropped::Refused)?;
+    let row = replace(store, row, next).await?;
+    tracing::info!(operation = %row.id, by, "an operator took an operation out of the queue");
+    Ok(row)
+}
+
+/// Why an operation was not taken out of the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NotDropped {
+    /// Its record says so.
+    Refused(NotDroppable),
+    /// It could not be done.
+    NotDone(NotDone),
+}
+
+impl From<NotDone> for NotDropped {
+    fn from(why: NotDone) -> NotDropped {
+        NotDropped::NotDone(why)
+    }
+}
+
+impl fmt::Display for NotDropped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NotDropped::NotDone(why) => why.fmt(f),
+            NotDropped::Refused(NotDroppable::Sent(state)) => write!(
+                f,
+                "the operation is {state}: it was sent, or is being sent, so dropping it would \
+                 forget what it did; wait for its end, or settle it with `steadfast keys resolve` \
+                 or `keys release`"
+            ),
+            NotDropped::Refused(NotDroppable::NotDeferred(state)) => write!(
+                f,
+                "the operation is {state}, and not in the queue; `steadfast deferred list` shows \
+                 what is"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NotDropped {}
 
 /// Whether the record can be settled by hand at `now`: it is unknown or deferred, or will be so as
 /// soon as its lost lease is written down.

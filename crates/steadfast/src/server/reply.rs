@@ -49,12 +49,57 @@ pub(super) fn settled(id: OperationId, standing: &Standing, repeats: bool) -> Re
         _ => Some(standing.effect).filter(|effect| *effect == Effect::Unknown),
     };
     match (&standing.answer, standing.state) {
+        (Answer::Stored(stored), State::Completed) if is_of_the_queue(standing) => {
+            // Made here and never executed: no replay of anything.
+            let (headers, body) = (stored.headers.clone(), stored.body.clone());
+            whole(stored.status, headers, body)
+        }
         (Answer::Stored(stored), _) => replayed(stored, effect),
         (Answer::NotStored(status), _) => problem(&not_stored(id, standing, Some(*status))),
         (Answer::None, State::Completed) => problem(&not_stored(id, standing, None)),
         (Answer::None, State::Released) => problem(&unreachable(Some(id))),
         (Answer::None, _) => problem(&unknown(id, repeats)),
     }
+}
+
+/// What stands is the queue's own word, not an upstream's answer.
+fn is_of_the_queue(standing: &Standing) -> bool {
+    let own = [Slug::DeferralExpired.as_str(), Slug::Dropped.as_str()];
+    own.contains(&standing.reason.as_str())
+}
+
+/// 504 `deferral-expired`, as it is kept for every duplicate.
+pub(super) fn deferral_expired(id: OperationId) -> StoredAnswer {
+    let detail = "The operation was in the queue for as long as it may be (deferral.max_age) and \
+                  was never executed. It will not run again; send it under a new key if it is \
+                  still wanted.";
+    stored(&Problem::new(Slug::DeferralExpired, detail).of_operation(id))
+}
+
+/// 410 `dropped`, as it is kept for every duplicate.
+pub(super) fn dropped(id: OperationId) -> StoredAnswer {
+    let detail = "An operator took the operation out of the queue before it was executed. It will \
+                  not run again; ask the operator, or send it under a new key if it is still \
+                  wanted.";
+    stored(&Problem::new(Slug::Dropped, detail).of_operation(id))
+}
+
+fn stored(problem: &Problem) -> StoredAnswer {
+    StoredAnswer {
+        status: problem.status,
+        headers: problem.headers(),
+        body: problem.body().into(),
+    }
+}
+
+/// 503 `store-unavailable` where the request may stand in the queue.
+pub(super) fn queue_in_doubt() -> Problem {
+    let detail = "The record store did not say whether it took the request into the queue. Nothing \
+                  has been sent yet, and it may be later. Send the same request with the same key \
+                  again to find out.";
+    Problem::new(Slug::StoreUnavailable, detail)
+        .with_effect(Effect::Unknown)
+        .with_retryable(true)
 }
 
 pub(super) fn not_stored(

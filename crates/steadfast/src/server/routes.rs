@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use steadfast_core::key::Operation;
 use steadfast_core::policy::RoutePolicy;
+use steadfast_core::record::Record;
 
 use super::execute::Execute;
 use crate::event::RouteId;
@@ -29,4 +30,14 @@ pub trait Routes: Clone + Send + Sync + 'static {
     /// The route that takes `operation` now; `None` where none does any more: then nobody but an
     /// operator can go on with it.
     fn of(&self, operation: &Operation) -> Option<Routed<Self::Execute>>;
+
+    /// The route by which the queue sends what `row` keeps. A request that names where it goes
+    /// itself is nobody's route's; it is left to whoever put it there.
+    fn of_kept(&self, row: &Record) -> Option<Routed<Self::Execute>> {
+        let request = row.request()?;
+        match request.to {
+            None => self.of(&row.operation),
+            Some(_) => None,
+        }
+    }
 }

@@ -99,7 +99,10 @@ pub(super) async fn duplicate(
     asks: u32,
 ) -> Waited {
     let rules = &asked.policy.idempotency;
+    // At work for the queue: its callers were sent to the status address, and so are these.
+    let is_of_queue = met.request().is_some();
     let limit = match asked.in_flight() {
+        _ if is_of_queue => return Waited::Answer(Box::new(Given::accepted(met))),
         InFlight::Accept => return Waited::Answer(Box::new(Given::accepted(met))),
         InFlight::Conflict => return answer(&reply::in_progress(met.id)),
         InFlight::Wait => rules.wait_limit.saturating_sub(waited),

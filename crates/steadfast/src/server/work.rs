@@ -11,17 +11,20 @@ use http::{HeaderValue, Request, header};
 use steadfast_core::attempt::Failure;
 use steadfast_core::breaker::Shut;
 use steadfast_core::deadline::{Deadline, attempt_share};
+use steadfast_core::deferral::{Begins, Defer};
 use steadfast_core::policy::OnUnknown;
 use steadfast_core::problem::Problem;
 use steadfast_core::record::{Record, Start};
 use steadfast_core::repeat::{BodyKind, KeyUse};
 use steadfast_core::replay;
 use steadfast_core::retry::{Decision, Next, RetryPolicy};
+use steadfast_core::time::MonoTime;
 use tokio::sync::oneshot;
 
 use super::answer::Came;
 use super::caller::{Gate, Reply, Teller};
 use super::claim::{Claim, Looked, claim, look};
+use super::deferring;
 use super::execute::{AttemptNumber, Execute, Failed};
 use super::hold::{Held, Mark, Renewing};
 use super::operation::KeyedOperation;
@@ -40,6 +43,9 @@ pub(super) async fn run<E: Execute>(
     answer: oneshot::Sender<Reply>,
 ) {
     let mut teller = Teller::Answer(answer);
+    if let Begins::Queued(why) = deferring::begins(&asked) {
+        return teller.tell(Box::pin(deferring::accept(&server, &asked, &gate, why)).await);
+    }
     if let Some(Err(shut)) = execute.upstream().map(SharedUpstream::may_begin) {
         return teller.tell(Box::pin(shut_out(&server, &asked, shut)).await);
     }
@@ -57,24 +63,31 @@ pub(super) async fn run<E: Execute>(
             return teller.tell(reply);
         }
     };
-    let attempts = course(&asked, &execute, &row);
-    let held = Arc::new(Held::new(server.clone(), Arc::clone(&asked), row, since));
-    let renewing = held.renewing();
-    let attempt = held.attempt(1);
-    let work = Work {
-        server,
-        asked,
-        held,
-        renewing,
-        execute,
-        teller,
-        attempt,
-        attempts,
-        sent: 0,
-    };
+    let attempts = course(&asked, &execute, &row, false);
+    let held = Arc::new(Held::new(server, asked, row, since));
+    let work = Work::new(held, execute, attempts, teller, gate);
     let held = Arc::clone(&work.held);
-    work.go(ready, &gate).await;
+    work.go(ready).await;
     held.tell_end(since);
+}
+
+/// Works for the queue, under the hold of `row`, which it took at `since`: a single attempt, for
+/// no caller. Gives the row as it is known at the end.
+pub(super) async fn run_kept<E: Execute>(
+    server: Server,
+    asked: Arc<Asked>,
+    execute: E,
+    row: Record,
+    since: MonoTime,
+) -> Record {
+    let attempts = course(&asked, &execute, &row, true);
+    let held = Arc::new(Held::new(server, asked, row, since));
+    let mut work = Work::new(held, execute, attempts, Teller::Told, Arc::default());
+    work.is_run = true;
+    let held = Arc::clone(&work.held);
+    work.go(None).await;
+    held.tell_end(since);
+    held.row().await
 }
 
 /// What is given where the breaker lets no new work through: it hides nothing that is finished, and
@@ -90,7 +103,9 @@ async fn shut_out(server: &Server, asked: &Asked, shut: Shut) -> Reply {
 /// The attempts of a claim. One, where it is not this layer's to repeat; more under the route's
 /// rules. Its key lets it go again after an unknown end only where the record's and the route's way
 /// out both say that the upstream honours it.
-fn course<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
+///
+/// A run of the queue is a single attempt: its next one is the queue's to say.
+fn course<E: Execute>(asked: &Asked, execute: &E, row: &Record, is_run: bool) -> Attempts {
     let policy = &asked.policy;
     let stricter = row.standing.on_unknown.min(policy.idempotency.on_unknown);
     let headers = &asked.parts.headers;
@@ -112,6 +127,10 @@ fn course<E: Execute>(asked: &Asked, execute: &E, row: &Record) -> Attempts {
             SharedUpstream::new(policy.budget, policy.breaker)
         }
     };
+    match is_run {
+        true => rules.retry = Arc::new(RetryPolicy::once()),
+        false => rules.may_defer = policy.defer != Defer::Never,
+    }
     let attempts = Attempts::new(rules, operation, asked.deadline, upstream);
     let attempts = attempts.after(row.earlier());
     match execute.only_unsent() {
@@ -183,10 +202,36 @@ pub(super) struct Work<E> {
     pub(super) attempts: Attempts,
     /// Attempts of which a byte may have gone out.
     pub(super) sent: u32,
+    /// Where its caller's leaving is met.
+    pub(super) gate: Arc<Gate>,
+    /// It is the queue's: no caller waits.
+    pub(super) is_run: bool,
 }
 
 impl<E: Execute> Work<E> {
-    async fn go(mut self, ready: Option<E::Ready>, gate: &Gate) {
+    fn new(
+        held: Arc<Held>,
+        execute: E,
+        attempts: Attempts,
+        teller: Teller,
+        gate: Arc<Gate>,
+    ) -> Work<E> {
+        Work {
+            server: held.server.clone(),
+            asked: Arc::clone(&held.asked),
+            renewing: held.renewing(),
+            attempt: held.attempt(1),
+            held,
+            execute,
+            teller,
+            attempts,
+            sent: 0,
+            gate,
+            is_run: false,
+        }
+    }
+
+    async fn go(mut self, ready: Option<E::Ready>) {
         let Some((mut ready, mut leave)) = self.begin(ready).await else {
             return;
         };
@@ -197,7 +242,7 @@ impl<E: Execute> Work<E> {
         } else if !self.is_worth_starting() {
             Some(reply::too_late())
         } else {
-            let begun = gate.begin(Some(self.held.hold.id));
+            let begun = self.gate.begin(Some(self.held.hold.id));
             (!begun).then(reply::too_late)
         };
         if let Some(problem) = stops {
@@ -265,7 +310,7 @@ impl<E: Execute> Work<E> {
             let at_hand = ready.is_some();
             let prepared = match ready.take() {
                 Some(ready) => Ok(ready),
-                None => self.prepare(self.asked.deadline, false).await,
+                None => self.prepare(self.until(), false).await,
             };
             let failed = match prepared {
                 Ok(ready) if at_hand => return Some((ready, leave)),
@@ -287,11 +332,15 @@ impl<E: Execute> Work<E> {
 
     /// Whether another connection is to be asked for, after the wait for it; else the work has
     /// ended.
-    async fn goes_on(&mut self, failed: Failed, leave: Leave) -> bool {
+    async fn goes_on(&mut self, mut failed: Failed, leave: Leave) -> bool {
         match failed.failure {
             Failure::Abandoned if self.server.is_stopping() => {
                 self.give_back(&reply::stopping()).await;
                 return false;
+            }
+            // For the queue, one that was never sent like any other.
+            Failure::Abandoned | Failure::ReadTimeout if self.may_go_later() => {
+                failed.failure = Failure::Connect;
             }
             Failure::Abandoned => {
                 self.give_back(&reply::unreachable(None)).await;
