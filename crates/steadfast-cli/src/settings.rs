@@ -11,6 +11,7 @@ use std::path::Path;
 
 pub mod about;
 pub mod address;
+mod deferral;
 mod document;
 pub mod environment;
 pub mod fault;
@@ -92,7 +93,7 @@ pub fn parse(
         environment,
     };
     let top = Top::read(&sources, &mut faults);
-    let routes = read_routes(&table, &whole, &top, &mut faults);
+    let routes = read_routes(&table, &whole, (&top, environment), &mut faults);
     let tls = upstream_tls(&top, &routes, &whole, &mut faults);
     Faults::none(faults)?;
     Ok(complete(top, routes, tls, environment))
@@ -123,6 +124,7 @@ pub fn for_upstream(
         defaults: &written,
         own: &own,
         top: &top,
+        environment,
     };
     let routes: Vec<Route> = Route::read(&sources, &mut faults).into_iter().collect();
     let tls = upstream_tls(&top, &routes, &whole, &mut faults);
@@ -254,7 +256,12 @@ fn document(text: &str, whole: &Place) -> Result<Table, Faults> {
     })
 }
 
-fn read_routes(table: &Table, whole: &Place, top: &Top, faults: &mut Vec<Fault>) -> Vec<Route> {
+fn read_routes(
+    table: &Table,
+    whole: &Place,
+    (top, environment): (&Top, &Environment),
+    faults: &mut Vec<Fault>,
+) -> Vec<Route> {
     let defaults = head(table, DEFAULTS).map(|entry| match &entry.value {
         Value::Table(table) => Walker {
             file: whole,
@@ -281,6 +288,7 @@ fn read_routes(table: &Table, whole: &Place, top: &Top, faults: &mut Vec<Fault>)
             defaults: &defaults,
             own: &own,
             top,
+            environment,
         };
         let route = Route::read(&sources, faults);
         if let Some(entry) = own.get("name") {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::environment::Environment;
 use super::names::{SETTINGS, Setting, Support};
 use super::top::Flags;
-use super::{for_upstream, keyed, retries, routes, show};
+use super::{deferral, for_upstream, keyed, retries, routes, show};
 
 /// Which values a setting takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,6 +62,8 @@ pub enum Shape {
     Range(u32),
     /// A place where a secret is.
     Secret,
+    /// Fields, each with its value or the place of it.
+    Fields,
 }
 
 /// One setting, for a person.
@@ -477,6 +479,41 @@ pub const ABOUT: &[About] = {
             Words(&["durable"]),
             "\"durable\"",
             "refuses this route on a memory: store",
+        ),
+        row(
+            "defer",
+            Words(&["off", "allowed", "always"]),
+            "what is sent later, from the queue: what does not end in time, or everything",
+        ),
+        row(
+            "deferral.max_age",
+            PositiveLength,
+            "after so long in the queue it is given up",
+        ),
+        row(
+            "deferral.base",
+            PositiveLength,
+            "the longest wait after a first run, and twice as long after each other",
+        ),
+        row(
+            "deferral.cap",
+            PositiveLength,
+            "the longest wait between runs, beside the service's own",
+        ),
+        row(
+            "deferral.concurrency",
+            Whole(1, deferral::MOST_RUNS),
+            "runs at once to one upstream",
+        ),
+        row(
+            "deferral.headers",
+            Fields,
+            "fields of every run; credentials as { env = … } or { file = … }",
+        ),
+        row(
+            "deferral.keep_credential",
+            Switch,
+            "keeps the caller's own credential; needs encrypt_with",
         ),
     ]
 };

@@ -41,8 +41,6 @@ pub enum Accepted {
     Switch(bool),
     /// `[]`.
     EmptyList,
-    /// `{}`.
-    EmptyTable,
 }
 
 impl Accepted {
@@ -54,7 +52,6 @@ impl Accepted {
             (Accepted::Number(wanted), Value::Decimal(number)) => *number == wanted as f64,
             (Accepted::Switch(wanted), Value::Switch(on)) => *on == wanted,
             (Accepted::EmptyList, Value::List(list)) => list.is_empty(),
-            (Accepted::EmptyTable, Value::Table(table)) => table.is_empty(),
             _ => false,
         }
     }
@@ -66,7 +63,6 @@ impl Accepted {
             Accepted::Number(number) => number.to_string(),
             Accepted::Switch(on) => on.to_string(),
             Accepted::EmptyList => "[]".to_owned(),
-            Accepted::EmptyTable => "{}".to_owned(),
         }
     }
 }
@@ -106,11 +102,10 @@ const fn not_yet(
 const PLAIN_IN: &str = "connections are accepted without TLS";
 const NO_TOKENS: &str = "tokens are not verified";
 const NO_LIMIT: &str = "callers are not limited";
-const NO_DEFERRAL: &str = "nothing is deferred";
 
 /// All settings, in the order in which they are shown.
 pub const SETTINGS: &[Setting] = {
-    use Accepted::{EmptyList, EmptyTable, Switch, Text};
+    use Accepted::{EmptyList, Switch, Text};
     use Level::{Route, Shared, Top};
     &[
         acted(Top, "listen"),
@@ -225,19 +220,13 @@ pub const SETTINGS: &[Setting] = {
         acted(Shared, "require"),
         not_yet(Shared, "coalesce", "reads are never joined", &[Text("off")]),
         not_yet(Shared, "coalesce_wait", "reads are never joined", &[]),
-        not_yet(Shared, "defer", NO_DEFERRAL, &[Text("off")]),
-        not_yet(Shared, "deferral.max_age", NO_DEFERRAL, &[]),
-        not_yet(Shared, "deferral.base", NO_DEFERRAL, &[]),
-        not_yet(Shared, "deferral.cap", NO_DEFERRAL, &[]),
-        not_yet(Shared, "deferral.concurrency", NO_DEFERRAL, &[]),
-        not_yet(Shared, "deferral.headers", NO_DEFERRAL, &[EmptyTable]),
-        // No request is kept, so no credential is.
-        not_yet(
-            Shared,
-            "deferral.keep_credential",
-            NO_DEFERRAL,
-            &[Switch(false)],
-        ),
+        acted(Shared, "defer"),
+        acted(Shared, "deferral.max_age"),
+        acted(Shared, "deferral.base"),
+        acted(Shared, "deferral.cap"),
+        acted(Shared, "deferral.concurrency"),
+        acted(Shared, "deferral.headers"),
+        acted(Shared, "deferral.keep_credential"),
         not_yet(Shared, "limit.rate", NO_LIMIT, &[]),
         not_yet(Shared, "limit.burst", NO_LIMIT, &[]),
         not_yet(Shared, "limit.by", NO_LIMIT, &[]),

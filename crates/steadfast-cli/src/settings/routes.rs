@@ -13,13 +13,15 @@ use steadfast::client::pool::PoolSettings;
 use steadfast_core::policy::RoutePolicy;
 
 use super::address::{StoreUrl, upstream};
+use super::deferral::Field;
 use super::document::Value;
+use super::environment::Environment;
 use super::fault::{Fault, Kind, Place, Wrong};
 use super::layers::{Layers, Origins};
 use super::level::Written;
 use super::top::Top;
 use super::value::{length, positive_length, show_length, size, switch, text, whole, word};
-use super::{keyed, retries};
+use super::{deferral, keyed, retries};
 use crate::gateway::route::{Methods, PathPattern};
 use steadfast_core::principal::{PrincipalRule, RuleError};
 
@@ -51,6 +53,8 @@ pub struct Route {
     pub pool: PoolSettings,
     /// What it asks of the store.
     pub require: Option<Require>,
+    /// Fields of the queue's runs, as they were written.
+    pub run_fields: Vec<Field>,
     /// Where each value came from.
     pub origins: Origins,
     /// Limits that were longer than the deadline.
@@ -74,6 +78,8 @@ pub struct Sources<'a> {
     pub own: &'a Written,
     /// The top level.
     pub top: &'a Top,
+    /// Where secrets may be.
+    pub environment: &'a Environment,
 }
 
 type Limit = (&'static str, fn(&mut RoutePolicy) -> &mut Duration);
@@ -119,7 +125,8 @@ impl Route {
         let methods = layers.take("methods", Methods::Any, |value| {
             keyed::methods(value).map(Methods::Only)
         });
-        let policy = policy(&mut layers);
+        let mut policy = policy(&mut layers);
+        let run_fields = deferral::read(&mut layers, sources.environment, &mut policy);
         let pool = pool(&mut layers);
         let principal = layers.take("principal", PrincipalRule::default(), principal);
         check_principal(&mut layers, &principal, &policy, sources.top);
@@ -136,6 +143,7 @@ impl Route {
             principal,
             pool,
             require,
+            run_fields,
             origins,
             cut,
         })

@@ -142,6 +142,13 @@ fn shape(shape: Shape) -> Value {
             range
         }
         Shape::Secret => json!({ "$ref": "#/$defs/secret" }),
+        Shape::Fields => json!({
+            "type": "object",
+            "propertyNames": { "pattern": FIELD },
+            "additionalProperties": {
+                "anyOf": [{ "type": "string", "minLength": 1 }, { "$ref": "#/$defs/secret" }],
+            },
+        }),
     }
 }
 

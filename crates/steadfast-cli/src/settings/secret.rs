@@ -91,6 +91,38 @@ fn source(value: &Value) -> Result<Source, Wrong> {
 /// The secret that `value` points at: at least `shortest` bytes of visible ASCII. One line break at
 /// its end, as editors leave it, does not count.
 pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result<Secret, Wrong> {
+    let secret = found(value, environment)?;
+    if secret.text.len() < shortest {
+        return Err(Wrong::invalid(
+            format!("the secret has fewer than {shortest} characters"),
+            "make one with `openssl rand -hex 32`",
+        ));
+    }
+    if !secret.text.bytes().all(|b| b.is_ascii_graphic()) {
+        return Err(Wrong::invalid(
+            "the secret has characters other than visible ASCII",
+            "make one with `openssl rand -hex 32`",
+        ));
+    }
+    Ok(secret)
+}
+
+/// The value of a field that `value` points at, such as `Bearer …`: visible ASCII, with spaces
+/// between.
+pub fn read_field(value: &Value, environment: &Environment) -> Result<Secret, Wrong> {
+    let secret = found(value, environment)?;
+    let fits = |b: u8| b.is_ascii_graphic() || b == b' ';
+    if secret.text.is_empty() || !secret.text.bytes().all(fits) {
+        let reason = "what is there cannot be the value of a field";
+        return Err(Wrong::invalid(
+            reason,
+            "write visible ASCII, such as Bearer and a token",
+        ));
+    }
+    Ok(secret)
+}
+
+fn found(value: &Value, environment: &Environment) -> Result<Secret, Wrong> {
     let source = source(value)?;
     let text = match &source {
         Source::Variable(name) => environment.get(name).flatten().ok_or_else(|| {
@@ -107,20 +139,7 @@ pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result
         })?,
     };
     let text = text.strip_suffix('\n').unwrap_or(text);
-    let text = text.strip_suffix('\r').unwrap_or(text);
-    if text.len() < shortest {
-        return Err(Wrong::invalid(
-            format!("the secret has fewer than {shortest} characters"),
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
-    if !text.bytes().all(|b| b.is_ascii_graphic()) {
-        return Err(Wrong::invalid(
-            "the secret has characters other than visible ASCII",
-            "make one with `openssl rand -hex 32`",
-        ));
-    }
-    let text = text.to_owned();
+    let text = text.strip_suffix('\r').unwrap_or(text).to_owned();
     Ok(Secret { source, text })
 }
 

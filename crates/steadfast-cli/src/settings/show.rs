@@ -12,6 +12,7 @@ use steadfast_core::key::{ForwardAs, ScopeKind};
 use steadfast_core::policy::{InFlight, KeyMode, Meaning, OnStoreFailure, RoutePolicy};
 
 use super::Settings;
+use super::deferral::{Field, FieldValue};
 use super::keyed::fingerprint_word;
 use super::layers::{Origin, Origins};
 use super::routes::{Require, Route};
@@ -35,12 +36,7 @@ pub struct Shown {
 
 /// The values of the top level, in the order of the table of settings.
 pub fn top(top: &Top) -> Vec<Shown> {
-    let secret = |secret: &Option<Secret>| {
-        secret.as_ref().map(|secret| match secret.source() {
-            Source::Variable(name) => json!({ "env": name }),
-            Source::File(path) => json!({ "file": path }),
-        })
-    };
+    let secret = |secret: &Option<Secret>| secret.as_ref().map(place);
     let files = &top.upstream_tls;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| json!(path.display().to_string()));
     let peers = top.trusted_peers.networks().iter().map(ToString::to_string);
@@ -97,6 +93,7 @@ pub fn route(route: &Route) -> Vec<Shown> {
     if let Some(Require::Durable) = route.require {
         values.push(("require", json!("durable")));
     }
+    values.extend(deferral(route));
     with_origins(values, &route.origins, |name| route.cut.contains(name))
 }
 
@@ -238,6 +235,35 @@ fn idempotency(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
     values.map(|(name, value)| (path(name), value)).into()
 }
 
+fn deferral(route: &Route) -> Vec<(&'static str, Value)> {
+    let rules = &*route.policy.deferral;
+    let field = |field: &Field| {
+        let value = match &field.value {
+            FieldValue::Plain(value) => json!(value.to_str().unwrap_or_default()),
+            FieldValue::Secret(secret) => place(secret),
+        };
+        (field.name.to_string(), value)
+    };
+    let fields: Map<String, Value> = route.run_fields.iter().map(field).collect();
+    vec![
+        ("defer", json!(route.policy.defer.as_str())),
+        ("deferral.max_age", json!(show_length(rules.max_age))),
+        ("deferral.base", json!(show_length(rules.backoff.base()))),
+        ("deferral.cap", json!(show_length(rules.backoff.cap()))),
+        ("deferral.concurrency", json!(rules.concurrency)),
+        ("deferral.headers", Value::Object(fields)),
+        ("deferral.keep_credential", json!(rules.keep_credential)),
+    ]
+}
+
+/// Where a secret is.
+fn place(secret: &Secret) -> Value {
+    match secret.source() {
+        Source::Variable(name) => json!({ "env": name }),
+        Source::File(path) => json!({ "file": path }),
+    }
+}
+
 fn methods_json(methods: &[http::Method]) -> Value {
     methods.iter().map(http::Method::as_str).collect()
 }
@@ -286,10 +312,16 @@ fn lines(text: &mut String, shown: &[Shown]) {
 /// JSON strings, numbers and lists are TOML ones, too; only tables are not.
 pub(super) fn toml(value: &Value) -> String {
     match value {
+        Value::Object(members) if members.is_empty() => "{}".to_owned(),
         Value::Object(members) => {
-            let members = members
-                .iter()
-                .map(|(name, value)| format!("{name} = {value}"));
+            let members = members.iter().map(|(name, value)| {
+                let is_plain = |b: u8| b.is_ascii_alphanumeric() || b == b'-' || b == b'_';
+                let value = toml(value);
+                match name.bytes().all(is_plain) {
+                    true => format!("{name} = {value}"),
+                    false => format!("\"{name}\" = {value}"),
+                }
+            });
             format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
         }
         Value::Array(elements) => {
