@@ -6,6 +6,7 @@ mod config;
 mod crash;
 mod decide;
 mod defaults;
+mod deferral;
 mod demo;
 mod docs;
 mod environment;

@@ -20,7 +20,7 @@ mod process;
 mod scripted;
 
 pub use caller::{Answer, Caller, Request};
-pub use ledger::{Honours, Ledger};
+pub use ledger::{Down, Honours, Ledger};
 pub use obliging::Obliging;
 pub use process::{Died, Gateway};
 pub use scripted::{Scripted, Step};

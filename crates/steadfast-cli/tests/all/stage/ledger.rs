@@ -33,13 +33,55 @@ struct Book {
     effects: usize,
     fences: Vec<u64>,
     keys: HashMap<String, usize>,
+    /// Keyed requests that came, by their key.
+    posts: HashMap<String, usize>,
+    /// At work at once, now and at most.
+    at_work: usize,
+    most_at_work: usize,
+    /// The values of `Authorization` that came.
+    credentials: Vec<String>,
+    /// Answers that refuse with 503 and this `Retry-After`, still to be given.
+    refusals: Vec<u32>,
     held: bool,
     ended: bool,
 }
 
+/// A service that is down: its port is its own, and connections to it are refused.
+pub struct Down {
+    socket: tokio::net::TcpSocket,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Down {
+    pub fn new() -> Down {
+        let runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = { runtime }.enable_io().build().expect("a runtime");
+        let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
+        let port = "127.0.0.1:0".parse().expect("an address");
+        socket.bind(port).expect("a port");
+        Down { socket, runtime }
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.socket.local_addr().expect("its address")
+    }
+
+    /// It is up from now on.
+    pub fn up(self, honours: Honours) -> Ledger {
+        let _inside = self.runtime.enter();
+        let listener = self.socket.listen(1024).expect("it listens");
+        let listener = listener.into_std().expect("a listener");
+        listener.set_nonblocking(false).expect("it waits");
+        Ledger::on(listener, honours)
+    }
+}
+
 impl Ledger {
     pub fn open(honours: Honours) -> Ledger {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Ledger::on(TcpListener::bind("127.0.0.1:0").expect("a port"), honours)
+    }
+
+    fn on(listener: TcpListener, honours: Honours) -> Ledger {
         let address = listener.local_addr().expect("its address");
         let inner = Arc::new(Inner {
             honours,
@@ -69,6 +111,31 @@ impl Ledger {
         self.inner.book().effects
     }
 
+    /// How many keyed requests came.
+    pub fn posts(&self) -> usize {
+        self.inner.book().posts.values().sum()
+    }
+
+    /// How often the key was sent that was sent most often.
+    pub fn most_posts_of_a_key(&self) -> usize {
+        self.inner.book().posts.values().copied().max().unwrap_or(0)
+    }
+
+    /// How many requests were at work at once, at most.
+    pub fn most_at_work(&self) -> usize {
+        self.inner.book().most_at_work
+    }
+
+    /// The values of `Authorization` that came.
+    pub fn credentials(&self) -> Vec<String> {
+        self.inner.book().credentials.clone()
+    }
+
+    /// The next POST is refused, nothing being done, with `Retry-After: seconds`.
+    pub fn refuse(&self, seconds: u32) {
+        self.inner.book().refusals.push(seconds);
+    }
+
     /// The fences that came with keyed requests, in order.
     pub fn fences(&self) -> Vec<u64> {
         self.inner.book().fences.clone()
@@ -95,7 +162,26 @@ impl Drop for Ledger {
     }
 }
 
+/// A request at work.
+struct AtWork<'a>(&'a Inner);
+
+impl AtWork<'_> {
+    fn begin(inner: &Inner) -> AtWork<'_> {
+        let mut book = inner.book();
+        book.at_work += 1;
+        book.most_at_work = book.most_at_work.max(book.at_work);
+        AtWork(inner)
+    }
+}
+
+impl Drop for AtWork<'_> {
+    fn drop(&mut self) {
+        self.0.book().at_work -= 1;
+    }
+}
+
 struct Asked {
+    credential: Option<String>,
     method: String,
     path: String,
     key: Option<String>,
@@ -116,7 +202,16 @@ impl Inner {
                 stream.write_all(hello.as_bytes()).ok()?;
                 continue;
             }
+            if let Some(seconds) = self.refusal() {
+                let refused = format!(
+                    "HTTP/1.1 503 Service Unavailable\r\nretry-after: {seconds}\r\n\
+                     content-length: 0\r\n\r\n"
+                );
+                stream.write_all(refused.as_bytes()).ok()?;
+                continue;
+            }
             let number = self.act(&asked);
+            let _at_work = AtWork::begin(self);
             if asked.path == "/stream" {
                 let head = "HTTP/1.1 201 Created\r\ncontent-type: text/event-stream\r\n\
                             transfer-encoding: chunked\r\n\r\n6\r\nfirst\n\r\n";
@@ -136,10 +231,18 @@ impl Inner {
         }
     }
 
+    fn refusal(&self) -> Option<u32> {
+        self.book().refusals.pop()
+    }
+
     /// Does it, and gives its number.
     fn act(&self, asked: &Asked) -> usize {
         let mut book = self.book();
         book.fences.extend(asked.fence);
+        book.credentials.extend(asked.credential.clone());
+        if let Some(key) = &asked.key {
+            *book.posts.entry(key.clone()).or_default() += 1;
+        }
         if let (Honours::Keys, Some(key)) = (self.honours, &asked.key)
             && let Some(done) = book.keys.get(key)
         {
@@ -170,6 +273,7 @@ fn read(reader: &mut impl BufRead) -> Option<Asked> {
     reader.read_line(&mut line).ok().filter(|n| *n > 0)?;
     let mut words = line.split(' ');
     let mut asked = Asked {
+        credential: None,
         method: words.next()?.to_owned(),
         path: words.next()?.to_owned(),
         key: None,
@@ -188,6 +292,7 @@ fn read(reader: &mut impl BufRead) -> Option<Asked> {
         match name.to_ascii_lowercase().as_str() {
             "content-length" => length = value.parse().ok()?,
             "idempotency-key" => asked.key = Some(value.to_owned()),
+            "authorization" => asked.credential = Some(value.to_owned()),
             "idempotency-fence" => asked.fence = Some(value.parse().ok()?),
             _ => {}
         }
