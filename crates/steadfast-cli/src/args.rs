@@ -8,12 +8,16 @@ use clap::{Args, Parser, Subcommand};
 mod call;
 mod config;
 mod decide;
+mod deferred;
 mod keys;
 mod shell;
 
 pub use call::{CallArgs, RetryAfter};
 pub use config::{ConfigArgs, ConfigCommand, InitArgs, SchemaArgs};
 pub use decide::{BodyName, ErrorName, ExplainArgs, PlanArgs, Processed};
+pub use deferred::{
+    DeferredCommand, DeferredListArgs, DeferredRunArgs, DeferredShowArgs, DropArgs,
+};
 pub use keys::{
     FilterArgs, KeysCommand, ListArgs, NewKeyArgs, ReleaseArgs, ResolveArgs, ShowArgs, StatsArgs,
     SweepArgs,
@@ -32,6 +36,7 @@ Exit codes:
   6  call: stopped, and nothing was executed
   7  call: the outcome is unknown
   8  call: refused by our own breaker or budget
+  9  call, deferred run: in the queue, to be sent later
 
 Environment:
   STEADFAST_STORE, STEADFAST_LISTEN, STEADFAST_ADMIN, STEADFAST_DRAIN, STEADFAST_LOG_FORMAT and
@@ -73,6 +78,9 @@ pub enum Command {
     /// Write, check or show a configuration
     #[command(subcommand)]
     Config(ConfigCommand),
+    /// The durable queue: list, look at, send and drop what it keeps
+    #[command(subcommand)]
+    Deferred(DeferredCommand),
     /// See it at work: orders whose answers get lost, without keys and with
     Demo(DemoArgs),
     /// Would this failure be retried, and by which rule

@@ -8,6 +8,7 @@ use crate::run::Exit;
 
 pub mod call;
 pub mod config;
+pub mod deferred;
 pub mod demo;
 pub mod explain;
 pub mod gateway;

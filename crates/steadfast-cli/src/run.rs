@@ -31,6 +31,8 @@ pub enum Exit {
     Unknown = 7,
     /// A call was refused by its own breaker or budget.
     RefusedByUs = 8,
+    /// It is in the queue, and will be sent later.
+    Deferred = 9,
 }
 
 impl From<Exit> for ExitCode {
@@ -58,17 +60,26 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         // Its log is begun once its settings say how.
         Command::Gateway(_) => {}
         // Their stories tell what happens.
-        Command::Call(_) | Command::Demo(_) => log_to_stderr(tracing::Level::ERROR),
+        Command::Call(_) | Command::Deferred(_) | Command::Demo(_) => {
+            log_to_stderr(tracing::Level::ERROR);
+        }
         _ => log_to_stderr(tracing::Level::INFO),
     }
     let environment = Environment::of_process();
     // Not locked: the gateway's log is written to standard error by other threads.
     let (mut out, mut err) = (io::stdout(), Story(io::stderr()));
     let ended = match &arguments.command {
-        Command::Call(args) => commands::call::run(args, &mut out, &mut err),
+        Command::Call(args) => commands::call::run(args, &environment, &mut out, &mut err),
         Command::Completions(args) => commands::shell::completions(args, &mut out),
         Command::Config(command) => {
             commands::config::run(command, &environment, &mut out, &mut err)
+        }
+        Command::Deferred(command) => {
+            let mut console = commands::keys::Console {
+                out: &mut out,
+                err: &mut err,
+            };
+            commands::deferred::run(command, &environment, &mut console)
         }
         Command::Demo(args) => commands::demo::run(args, &mut out, &mut err),
         Command::Explain(args) => commands::explain::run(args, &environment, &mut out, &mut err),

@@ -70,6 +70,21 @@ pub struct CallArgs {
     /// Whether Retry-After is obeyed
     #[arg(long, value_name = "WHETHER", value_enum, default_value = "obey")]
     pub retry_after: RetryAfter,
+    /// Hand it to the queue in --store, durably, and send nothing now: `deferred run` does
+    ///
+    /// Under the key of --key, which says that the endpoint honours keys, or one that is made and
+    /// printed. Credentials in -H are not kept: give them to `deferred run`. Ends with 9.
+    #[arg(long, requires = "store", conflicts_with = "lookup")]
+    pub defer: bool,
+    /// The store of the queue, such as sqlite:outbox.db; it is made where it is not there
+    #[arg(long, value_name = "URL", requires = "defer")]
+    pub store: Option<String>,
+    /// Where to ask after an unknown end; {key} stands for the key
+    ///
+    /// 2xx says that it was done, and is the answer; 404, twice in a row, that nothing was
+    /// executed; anything else tells nothing.
+    #[arg(long, value_name = "URL")]
+    pub lookup: Option<String>,
     /// Print JSON: what came of it, the story, the answer
     #[arg(long)]
     pub json: bool,
@@ -85,7 +100,7 @@ pub enum RetryAfter {
 }
 
 /// A field as curl takes it: `Name: value`.
-fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
+pub(super) fn field(text: &str) -> Result<(HeaderName, HeaderValue), String> {
     let help = "write it as 'Name: value'";
     let (name, value) = text.split_once(':').ok_or(help)?;
     let name = HeaderName::from_bytes(name.trim().as_bytes());

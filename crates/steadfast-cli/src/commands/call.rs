@@ -5,7 +5,9 @@
 
 mod answer;
 mod ask;
+mod defer;
 mod end;
+mod lookup;
 mod send;
 mod story;
 
@@ -21,6 +23,7 @@ use steadfast_core::upstream::Refused;
 
 use crate::args::CallArgs;
 use crate::run::Exit;
+use crate::settings::environment::Environment;
 use answer::Output;
 use ask::Asking;
 use end::Ended;
@@ -28,11 +31,26 @@ use send::{Attempted, Sender};
 use story::Story;
 
 /// Runs the command; results go to `out`, the story to `err`.
-pub fn run(args: &CallArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Result<Exit> {
+pub fn run(
+    args: &CallArgs,
+    environment: &Environment,
+    out: &mut dyn Write,
+    err: &mut dyn Write,
+) -> io::Result<Exit> {
     let asking = match Asking::read(args) {
         Ok(asking) => asking,
         Err(wrong) => {
             writeln!(err, "error: {wrong}")?;
+            return Ok(Exit::Usage);
+        }
+    };
+    if args.defer {
+        return defer::run(args, &asking, environment, (out, err));
+    }
+    let lookup = match lookup::asking(args, &asking) {
+        Ok(lookup) => lookup,
+        Err(wrong) => {
+            writeln!(err, "error: --lookup: {wrong}; nothing was sent")?;
             return Ok(Exit::Usage);
         }
     };
@@ -56,6 +74,10 @@ pub fn run(args: &CallArgs, out: &mut dyn Write, err: &mut dyn Write) -> io::Res
         None => Ended::interrupted(story.may_have_been_sent(), &asking),
     };
     story.ends(&ended)?;
+    let ended = match lookup.filter(|_| ended.exit() == Exit::Unknown && !ended.interrupted) {
+        Some(lookup) => runtime.block_on(lookup::ask(&lookup, ended, &mut story, &mut output))?,
+        None => ended,
+    };
     output.finish(&ended, &story)?;
     Ok(ended.exit())
 }

@@ -23,11 +23,14 @@ mod select;
 mod settle;
 mod upkeep;
 
+pub(super) use print::aligned;
+pub(super) use settle::confirm;
+
 /// Records of `keys list` where the caller does not say.
 const LIST: u32 = 100;
 
 /// Why a command ends before it is done.
-enum Stop {
+pub(super) enum Stop {
     /// The story is told; this is the exit.
     Told(Exit),
     /// What is wrong, and the next step.
@@ -71,6 +74,11 @@ pub fn run(
         KeysCommand::Sweep(args) => upkeep::sweep(args, environment, console),
         KeysCommand::Stats(args) => upkeep::stats(args, environment, console),
     };
+    ended(done, console)
+}
+
+/// The exit of a command, and what there is to say of it.
+pub(super) fn ended(done: Result<Exit, Stop>, console: &mut Console<'_>) -> io::Result<Exit> {
     match done {
         Ok(exit) | Err(Stop::Told(exit)) => Ok(exit),
         Err(Stop::Say(exit, what)) => {
@@ -129,7 +137,11 @@ fn show(
     print_record(&row, args.json, console)
 }
 
-fn print_record(row: &Record, json: bool, console: &mut Console<'_>) -> Result<Exit, Stop> {
+pub(super) fn print_record(
+    row: &Record,
+    json: bool,
+    console: &mut Console<'_>,
+) -> Result<Exit, Stop> {
     if json {
         writeln!(console.out, "{:#}", status::record_with_history(row))?;
     } else {
@@ -138,7 +150,7 @@ fn print_record(row: &Record, json: bool, console: &mut Console<'_>) -> Result<E
     Ok(Exit::Done)
 }
 
-fn opened(
+pub(super) fn opened(
     args: &StoreArgs,
     environment: &Environment,
     console: &mut Console<'_>,
@@ -151,7 +163,7 @@ fn opened(
         .map_err(|error| Stop::Say(Exit::Configuration, format!("store = \"{url}\": {error}")))
 }
 
-fn parse_id(id: &str) -> Result<OperationId, Stop> {
+pub(super) fn parse_id(id: &str) -> Result<OperationId, Stop> {
     let wrong = || {
         usage(format!(
             "`{id}` is no operation's id; `steadfast keys list` shows them"
@@ -160,11 +172,11 @@ fn parse_id(id: &str) -> Result<OperationId, Stop> {
     OperationId::parse(id).ok_or_else(wrong)
 }
 
-fn absent(id: OperationId) -> Stop {
+pub(super) fn absent(id: OperationId) -> Stop {
     let what = format!("there is no record {id}; `steadfast keys list` shows those there are");
     Stop::Say(Exit::Failed, what)
 }
 
-fn usage(what: String) -> Stop {
+pub(super) fn usage(what: String) -> Stop {
     Stop::Say(Exit::Usage, what)
 }

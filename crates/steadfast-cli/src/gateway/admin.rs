@@ -20,7 +20,7 @@ use steadfast::body::{Body, full};
 use steadfast::clock;
 use steadfast::server::admission;
 use steadfast::server::operate::{self, NotDone};
-use steadfast::server::{Server, status};
+use steadfast::server::{Server, list_queued, queued, status};
 use steadfast::store::{Scan, StoreError};
 use steadfast_core::problem::Slug;
 use steadfast_core::record::{OperationId, Record, State};
@@ -140,6 +140,9 @@ impl Admin {
 
     async fn records(&self, parts: &Parts, body: Body) -> Result<Response<Body>, Refused> {
         guard::may_ask(parts, &self.inner.names, self.inner.token.as_deref())?;
+        if parts.uri.path() == "/api/deferred" {
+            return self.deferred(parts).await;
+        }
         let path = parts
             .uri
             .path()
@@ -161,6 +164,29 @@ impl Admin {
             (_, [_, "resolve" | "release"]) => Ok(not_allowed("POST", SETTLED)),
             _ => Err(not_found()),
         }
+    }
+
+    /// What the queue keeps.
+    async fn deferred(&self, parts: &Parts) -> Result<Response<Body>, Refused> {
+        if parts.method != Method::GET {
+            let how = "The queue is read with GET; `steadfast deferred` changes it.";
+            return Ok(not_allowed("GET", how));
+        }
+        let mut limit = PAGE;
+        for (name, value) in query(parts.uri.query().unwrap_or_default()) {
+            let asked = value
+                .parse()
+                .ok()
+                .filter(|asked| (1..=PAGE_MAX).contains(asked));
+            limit = asked.filter(|_| name == "limit").ok_or_else(|| {
+                let why = format!("Write limit=N, from 1 to {PAGE_MAX}, and nothing else.");
+                Refused(StatusCode::BAD_REQUEST, why)
+            })?;
+        }
+        let store = self.inner.server.store();
+        let rows = list_queued(&**store, limit).await.map_err(failed)?;
+        let rows: Vec<Value> = rows.iter().map(queued).collect();
+        Ok(json_response(StatusCode::OK, &Value::Array(rows)))
     }
 
     async fn list(&self, uri: &Uri) -> Result<Response<Body>, Refused> {

@@ -59,14 +59,17 @@ fn state(caller: &mut Caller, address: &str) -> String {
 
 /// Waits until each operation is at rest, and gives their states.
 fn at_rest(gateway: &Gateway, addresses: &[String]) -> Vec<String> {
+    in_states(gateway, addresses, &["completed", "unknown"])
+}
+
+/// Waits until each operation is in one of these states, and gives them.
+fn in_states(gateway: &Gateway, addresses: &[String], rest: &[&str]) -> Vec<String> {
     let mut caller = Caller::to(gateway.data).expect("a connection");
     let mut states = Vec::new();
     for address in addresses {
         states.push(until("an operation at rest", || {
             let state = state(&mut caller, address);
-            ["completed", "unknown"]
-                .contains(&state.as_str())
-                .then_some(state)
+            rest.contains(&state.as_str()).then_some(state)
         }));
     }
     states

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::header::HeaderMap;
-use http::{HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue, Response};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::deferral::{self, Begins, Defer, GoesOn, Last, Why};
 use steadfast_core::policy::RoutePolicy;
@@ -20,7 +20,8 @@ use super::claim::{Claim, Looked, look, rounds};
 use super::execute::Execute;
 use super::hold::End;
 use super::work::Work;
-use super::{Asked, Server, reply};
+use super::{Asked, Call, Server, reply};
+use crate::body::Body;
 use crate::clock;
 use crate::event::RouteId;
 use crate::store::StoreError;
@@ -52,12 +53,36 @@ fn prefers_async(headers: &HeaderMap) -> bool {
     asks && !waits
 }
 
+/// Puts the request into the queue of `server`, whatever its route says, and gives the answer that
+/// its caller is given: 202 with the address of its operation, or what an earlier one with its key
+/// came to. `to` is scheme and authority where no route says where it goes; whoever runs the queue
+/// has to know the way ([`super::Routes`]). Nothing is sent here (U3).
+pub async fn hand_over(server: &Server, call: Call, to: Option<String>) -> Response<Body> {
+    let asked = server.asked(call);
+    let gate = Gate::default();
+    let reply = put(server, &asked, &gate, (Why::Always, to)).await;
+    match reply {
+        Reply::Answer(given) => given.response,
+        Reply::InFlight(row) => Given::accepted(&row).response,
+    }
+}
+
+/// Puts the request of a route into the queue, as [`put`] does.
+pub(super) async fn accept(server: &Server, asked: &Asked, gate: &Gate, why: Why) -> Reply {
+    put(server, asked, gate, (why, None)).await
+}
+
 /// Puts the request into the queue: 202, or what stands already.
 ///
 /// Nothing is withdrawn where the store's reply does not come: what is in the queue is nobody's
 /// hold, so any process may have sent it by the time that a withdrawal reached it. The caller is
 /// told that it may be there, and the same key finds out.
-pub(super) async fn accept(server: &Server, asked: &Asked, gate: &Gate, why: Why) -> Reply {
+async fn put(
+    server: &Server,
+    asked: &Asked,
+    gate: &Gate,
+    (why, to): (Why, Option<String>),
+) -> Reply {
     if !gate.queue() {
         return Reply::problem(&reply::too_late());
     }
@@ -67,7 +92,10 @@ pub(super) async fn accept(server: &Server, asked: &Asked, gate: &Gate, why: Why
     let insert = async {
         let now = server.store().now().await?;
         let mut kept = request.kept.take().unwrap_or_default();
-        kept.request = Some(asked.kept(now));
+        kept.request = Some(KeptRequest {
+            to,
+            ..asked.kept(now)
+        });
         request.kept = Some(kept);
         rounds(server, asked, &request, Start::Deferred).await
     };

@@ -52,13 +52,14 @@ mod work;
 
 use call::Asked;
 pub use call::{Call, Principal};
+pub use deferring::hand_over;
 pub use execute::{AttemptNumber, Execute, Executed, Failed};
 #[cfg(feature = "axum")]
 pub use extract::NotKeyed;
 pub use layer::{Caller, IdempotencyLayer, IdempotencyService};
 pub use observe::Trust;
 pub use operation::KeyedOperation;
-pub use queue::{Ran, queue_on, run_due, run_one};
+pub use queue::{Ran, list_queued, queue_on, queued, queued_with_history, run_due, run_one};
 pub use reply::{problem, with_attempts};
 pub use routes::{Routed, Routes};
 pub use serve::{Served, Stop};

@@ -23,9 +23,11 @@ use crate::event::RouteId;
 use crate::store::StoreError;
 
 mod alarm;
+mod shown;
 mod taking;
 
 pub(super) use alarm::Alarm;
+pub use shown::{list_queued, queued, queued_with_history};
 use taking::{Taken, take};
 
 /// Between two looks at the store: what another process put into the queue is seen within it.

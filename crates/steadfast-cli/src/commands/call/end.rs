@@ -98,6 +98,7 @@ impl Ended {
             Exit::NothingExecuted => "nothing-executed",
             Exit::ClientError => "client-error",
             Exit::ServerError => "server-error",
+            Exit::Deferred => "deferred",
             Exit::Failed | Exit::Usage | Exit::Configuration => "failed",
         }
     }

@@ -158,6 +158,16 @@ impl<'a> Story<'a> {
         Ok(())
     }
 
+    /// It is asked whether it happened.
+    pub fn looks_up(&mut self) -> io::Result<()> {
+        writeln!(self.err, "looking up whether it happened")
+    }
+
+    /// What looking it up told.
+    pub fn looked_up(&mut self, what: &str) -> io::Result<()> {
+        writeln!(self.err, "{what}")
+    }
+
     /// The next step where the outcome is unknown.
     fn what_to_do(&self) -> String {
         match &self.asking.key {

@@ -10,24 +10,38 @@ const COLUMNS: [&str; 6] = ["ID", "STATE", "EFFECT", "STATUS", "UPDATED", "OPERA
 /// One line a record.
 pub fn table(rows: &[Record], aligned: bool, out: &mut dyn Write) -> io::Result<()> {
     let lines: Vec<[String; 6]> = rows.iter().map(columns).collect();
+    self::aligned(&COLUMNS, &lines, aligned, out)
+}
+
+/// One line a row: under its heads where it is aligned, else with tabs between.
+pub(in crate::commands) fn aligned<const N: usize>(
+    heads: &[&str; N],
+    lines: &[[String; N]],
+    aligned: bool,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     if !aligned {
         return lines
             .iter()
             .try_for_each(|line| writeln!(out, "{}", line.join("\t")));
     }
-    let mut widths = COLUMNS.map(str::len);
-    for line in &lines {
+    let mut widths = heads.map(str::len);
+    for line in lines {
         for (width, cell) in widths.iter_mut().zip(line) {
             *width = (*width).max(cell.len());
         }
     }
-    write_line(&COLUMNS.map(str::to_owned), &widths, out)?;
+    write_line(&heads.map(str::to_owned), &widths, out)?;
     lines
         .iter()
         .try_for_each(|line| write_line(line, &widths, out))
 }
 
-fn write_line(line: &[String; 6], widths: &[usize; 6], out: &mut dyn Write) -> io::Result<()> {
+fn write_line<const N: usize>(
+    line: &[String; N],
+    widths: &[usize; N],
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let cells: Vec<String> = line
         .iter()
         .zip(widths)

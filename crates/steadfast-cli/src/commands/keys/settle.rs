@@ -132,7 +132,11 @@ async fn releasable(filter: &FilterArgs, store: &dyn Store) -> Result<Vec<Record
 }
 
 /// Asks before something is changed. Where nobody can be asked, `--yes` has to say it.
-pub(super) fn confirm(yes: bool, what: &str, console: &mut Console<'_>) -> Result<(), Stop> {
+pub(in crate::commands) fn confirm(
+    yes: bool,
+    what: &str,
+    console: &mut Console<'_>,
+) -> Result<(), Stop> {
     if yes {
         return Ok(());
     }

@@ -17,7 +17,10 @@ fn a_deferred_request_gets_202_with_an_address_a_duplicate_the_same_and_another_
     let first = ask(&mut caller, Request::order(KEY));
     let address = accepted(&first);
     let again = ask(&mut caller, Request::order(KEY));
-    assert_eq!((again.status, again.field("location")), (202, Some(&*address)));
+    assert_eq!(
+        (again.status, again.field("location")),
+        (202, Some(&*address))
+    );
     let other = ask(&mut caller, Request::order(KEY).saying("{\"amount\":2}"));
     assert_eq!(other.problem().as_deref(), Some("key-reused"));
     let early = ask(&mut caller, Request::get(&format!("{address}/response")));
@@ -91,7 +94,9 @@ fn a_run_that_is_told_to_come_back_later_does_and_a_concurrency_is_kept() {
     for number in 0..8 {
         addresses.push(accepted(&ask(&mut caller, Request::order(&key(number)))));
     }
-    until("as many as may run", || (ledger.most_at_work() == 2).then_some(()));
+    until("as many as may run", || {
+        (ledger.most_at_work() == 2).then_some(())
+    });
     ledger.answer();
     at_rest(&gateway, &addresses);
     assert_eq!((ledger.effects(), ledger.most_at_work()), (9, 2));
@@ -105,12 +110,18 @@ fn what_was_never_executed_is_given_up_after_max_age_and_every_duplicate_hears_o
     let down = Down::new();
     let folder = Folder::new();
     let text = config(down.address(), "", "defer = \"always\"");
-    folder.write("s.toml", text.replace("base =", "max_age = \"300ms\", base ="));
+    folder.write(
+        "s.toml",
+        text.replace("base =", "max_age = \"300ms\", base ="),
+    );
     let gateway = folder.gateway();
     let mut caller = caller(&gateway);
     let address = accepted(&ask(&mut caller, Request::order(KEY)));
     at_rest(&gateway, std::slice::from_ref(&address));
-    for request in [Request::order(KEY), Request::get(&format!("{address}/response"))] {
+    for request in [
+        Request::order(KEY),
+        Request::get(&format!("{address}/response")),
+    ] {
         let answer = ask(&mut caller, request);
         assert_eq!(answer.status, 504);
         assert_eq!(answer.problem().as_deref(), Some("deferral-expired"));
@@ -175,7 +186,11 @@ fn a_drain_leaves_what_waits_and_what_ran_at_its_end_is_unknown() {
     let rows = folder.json(&["keys", "list", "--store", "sqlite:records.db", "--json"]);
     let rows = rows.as_array().expect("a list");
     let in_state = |state| rows.iter().filter(|row| row["state"] == state).count();
-    assert_eq!((in_state("unknown"), in_state("deferred")), (1, 2), "{rows:?}");
+    assert_eq!(
+        (in_state("unknown"), in_state("deferred")),
+        (1, 2),
+        "{rows:?}"
+    );
     assert_eq!(ledger.effects(), 1);
 }
 
