@@ -14,6 +14,7 @@ use crate::policy::Statuses;
 mod admission;
 mod another;
 mod bookkeeping;
+mod deferring;
 mod joining;
 mod leases;
 mod operators;
@@ -132,6 +133,18 @@ impl Bench {
         }
     }
 
+    /// The newest request, which is kept where it is to begin in the queue.
+    fn asking(&self, start: Start) -> Request {
+        let kept = Kept {
+            request: Some(self.kept_request()),
+            values: Vec::new(),
+        };
+        Request {
+            kept: (start == Start::Deferred).then(|| Box::new(kept)),
+            ..self.request(self.tokens)
+        }
+    }
+
     /// What a request of the given sameness meets, nothing being written.
     fn meet(&self, same: Sameness) -> Admission {
         let request = self.request(self.tokens + 1);
@@ -142,7 +155,7 @@ impl Bench {
     /// The same request asks to start; its hold, or what it met.
     fn ask(&mut self, start: Start) -> Result<Hold, Admission> {
         self.tokens += 1;
-        let request = self.request(self.tokens);
+        let request = self.asking(start);
         loop {
             let Some(row) = self.row.clone() else {
                 self.row = Some(self.drawn(reserve(&request, start, self.now)));
@@ -219,8 +232,59 @@ impl Bench {
             answer,
             reason: end.slug(),
             nothing_sent: end.never_sent(),
-            later: None,
+            later: self.from_queue(),
         }
+    }
+
+    /// What the queue keeps goes again in a second.
+    fn from_queue(&self) -> Option<Later> {
+        self.row.as_ref()?.request()?;
+        let at = self.now.plus(Duration::from_secs(1));
+        Some(Later { at, request: None })
+    }
+
+    /// The request as the queue keeps it, for an hour.
+    fn kept_request(&self) -> KeptRequest {
+        KeptRequest {
+            to: None,
+            target: "/orders".to_owned(),
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(b"{}"),
+            give_up_at: self.now.plus(Duration::from_secs(3600)),
+        }
+    }
+
+    /// The same request goes into the queue; what it met, where it did not.
+    fn queue(&mut self) -> Result<(), Admission> {
+        self.ask(Start::Deferred).map(|_| ())
+    }
+
+    /// The queue takes what it keeps.
+    fn run(&mut self) -> Option<Hold> {
+        self.tokens += 1;
+        let token = Owner::new(5, u128::from(self.tokens));
+        let next = run(self.row(), token, self.way_out, self.now)?;
+        let (next, guard) = (self.drawn(next), self.row().guard());
+        self.put(next, guard);
+        let hold = self.row().hold();
+        self.earlier.insert(hold.fence, self.row().earlier());
+        Some(hold)
+    }
+
+    fn give_up(&mut self) -> bool {
+        let token = self.operator();
+        let Some(next) = give_up(self.row(), kept(504), token, self.now) else {
+            return false;
+        };
+        self.put(next, self.row().guard());
+        true
+    }
+
+    fn discard(&mut self) -> Result<(), NotDroppable> {
+        let token = self.operator();
+        let next = discard(self.row(), kept(410), token, "ann", self.now)?;
+        self.put(next, self.row().guard());
+        Ok(())
     }
 
     /// Another attempt under the same hold, after one that ended so.

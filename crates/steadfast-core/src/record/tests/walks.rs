@@ -57,6 +57,19 @@ impl Walk {
             Step::Withdraw(at) => self.withdraw(at),
             Step::Sweep => self.sweep(),
             Step::Release => self.settle_by_hand(Bench::release),
+            Step::Run => self.run(false),
+            Step::RunDoubted => self.run(true),
+            Step::EndLater(at, end) => self.end_later(at, ENDS[end]()),
+            Step::GiveUp => {
+                if self.bench.row.is_some() {
+                    self.bench.give_up();
+                }
+            }
+            Step::Discard => {
+                if self.bench.row.is_some() {
+                    let _ = self.bench.discard();
+                }
+            }
             Step::Resolve(code) => self.settle_by_hand(|bench| bench.resolve(code)),
             Step::Pass(ms) => {
                 self.mono_ms += ms;
@@ -95,7 +108,7 @@ impl Walk {
 
     fn begin(&mut self, start: Start, doubted: bool) {
         self.bench.tokens += 1;
-        let request = self.bench.request(self.bench.tokens);
+        let request = self.bench.asking(start);
         let now = self.bench.now;
         match self.bench.row.clone() {
             None => self.bench.row = Some(self.bench.drawn(reserve(&request, start, now))),
@@ -112,6 +125,14 @@ impl Walk {
                 }
             }
         }
+        // What is in the queue is held by nobody.
+        if start != Start::Deferred {
+            self.hold(start == Start::Dispatched, doubted);
+        }
+    }
+
+    /// The row's present hold is another holder's.
+    fn hold(&mut self, marked: bool, doubted: bool) {
         let hold = self.bench.row().hold();
         self.bench
             .earlier
@@ -119,11 +140,43 @@ impl Walk {
         self.holders.push(Holder {
             hold,
             doubted,
-            marked: start == Start::Dispatched,
+            marked,
             sent: false,
             ended: None,
             renewed_ms: self.mono_ms,
             forgiven: false,
+        });
+    }
+
+    /// The queue takes what it keeps, due or not.
+    fn run(&mut self, doubted: bool) {
+        if self.bench.row.is_some() && self.bench.run().is_some() {
+            self.hold(false, doubted);
+        }
+    }
+
+    /// The end of a hold whose operation goes on in the queue, where it was not executed.
+    fn end_later(&mut self, at: usize, end: AttemptEnd) {
+        let ready = |h: &Holder| !h.doubted && h.ended.is_none();
+        let Some(holder) = self.one(at).filter(ready) else {
+            return;
+        };
+        let end = match holder.sent {
+            true => end,
+            false => failed(Failure::NotWritten),
+        };
+        if let Some(row) = &self.bench.row {
+            let mut ended = self.bench.ending(holder.hold, end);
+            let request = Some(Box::new(self.bench.kept_request()));
+            let at = self.bench.now;
+            ended.later = Some(Later { at, request });
+            if let Settle::Put(next, guard) = settle(row, holder.hold, &ended, self.bench.now) {
+                self.bench.put(*next, guard);
+            }
+        }
+        self.change(Holder {
+            ended: Some(end),
+            ..holder
         });
     }
 

@@ -19,6 +19,14 @@ pub(super) enum Step {
     Renew(usize),
     Send(usize),
     End(usize, usize),
+    /// An end whose operation goes on in the queue.
+    EndLater(usize, usize),
+    /// The queue takes what it keeps.
+    Run,
+    /// The same, and its store reply is lost.
+    RunDoubted,
+    GiveUp,
+    Discard,
     /// By the newest doubted hold but so many.
     Withdraw(usize),
     Sweep,
@@ -37,7 +45,11 @@ const LEASE_OVER_MS: u64 = 31_000;
 const EXPIRED_MS: u64 = 90_000_000;
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let start = prop_oneof![Just(Start::Dispatched), Just(Start::Reserved)];
+    let start = prop_oneof![
+        4 => Just(Start::Dispatched),
+        4 => Just(Start::Reserved),
+        3 => Just(Start::Deferred),
+    ];
     // Mostly the newest: an older one's write is mostly refused.
     let one = || prop_oneof![2 => Just(0), 1 => 0..HOLDERS];
     let step = prop_oneof![
@@ -48,6 +60,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => one().prop_map(Step::Renew),
         6 => one().prop_map(Step::Send),
         6 => (one(), 0..ENDS.len()).prop_map(|(at, end)| Step::End(at, end)),
+        2 => (one(), 0..ENDS.len()).prop_map(|(at, end)| Step::EndLater(at, end)),
+        4 => Just(Step::Run),
+        1 => Just(Step::RunDoubted),
+        1 => Just(Step::GiveUp),
+        1 => Just(Step::Discard),
         4 => (0..2usize).prop_map(Step::Withdraw),
         3 => Just(Step::Sweep),
         1 => Just(Step::Release),
