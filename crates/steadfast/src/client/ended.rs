@@ -1,10 +1,11 @@
 //! How an operation ended, for whoever asked for it.
 //!
-//! Done, failed and unknown are three results (requirement U1): what may have been executed is
-//! never told as a failure. Each says what the server may have done, why nothing more was tried,
-//! and what to do next.
+//! Done, failed, unknown and deferred are the only four results (requirements U1, U3): what may have
+//! been executed is never told as a failure, and what is only to be sent later is none. Each says
+//! what the server may have done, why nothing more was tried, and what to do next.
 
 use std::fmt;
+use std::time::Duration;
 
 use http::Response;
 use steadfast_core::attempt::AttemptEnd;
@@ -14,14 +15,25 @@ use steadfast_core::retry::{Decision, Next, Reason};
 
 use super::story::Story;
 
-/// The end of an operation. More ends may come: an operation may be deferred one day.
+/// The end of an operation. There are no others.
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Ended<B> {
     /// An answer came and stands, whatever its status.
     Done {
         /// The answer.
         answer: Response<B>,
+        /// How it came to that.
+        account: Box<Account>,
+    },
+    /// Nothing was executed, and it does not fit its deadline: the service asked for a longer wait,
+    /// or was not reached in time. It is to be sent later under the same key, by a queue
+    /// ([`crate::server::hand_over`]) or by whoever called. Only of keyed operations whose policy
+    /// defers ([`RoutePolicy::defer`](steadfast_core::policy::RoutePolicy::defer)).
+    Deferred {
+        /// The last answer, where there was one.
+        answer: Option<Response<B>>,
+        /// Not before this time from now.
+        not_before: Duration,
         /// How it came to that.
         account: Box<Account>,
     },
@@ -58,7 +70,7 @@ pub struct Account {
     pub detail: Option<String>,
     /// Where it was not sent again because the service, or our breaker, asked for a pause: how long
     /// that is.
-    pub retry_after: Option<std::time::Duration>,
+    pub retry_after: Option<Duration>,
 }
 
 impl<B> Ended<B> {
@@ -67,7 +79,15 @@ impl<B> Ended<B> {
         match (decision.next, answer) {
             (Next::Finish, Some(answer)) => Ended::Done { answer, account },
             (Next::Unknown, answer) => Ended::Unknown { answer, account },
-            // Nothing is retried or deferred any more where an end is told.
+            (Next::Defer { .. }, answer) if account.effect == Effect::Unknown => {
+                Ended::Unknown { answer, account }
+            }
+            (Next::Defer { not_before }, answer) => Ended::Deferred {
+                answer,
+                not_before,
+                account,
+            },
+            // Nothing is retried any more where an end is told.
             (_, answer) => Ended::Failed { answer, account },
         }
     }
@@ -76,6 +96,7 @@ impl<B> Ended<B> {
     pub fn account(&self) -> &Account {
         match self {
             Ended::Done { account, .. }
+            | Ended::Deferred { account, .. }
             | Ended::Failed { account, .. }
             | Ended::Unknown { account, .. } => account,
         }
@@ -85,9 +106,11 @@ impl<B> Ended<B> {
     pub fn into_parts(self) -> (Option<Response<B>>, Box<Account>) {
         match self {
             Ended::Done { answer, account } => (Some(answer), account),
-            Ended::Failed { answer, account } | Ended::Unknown { answer, account } => {
-                (answer, account)
+            Ended::Deferred {
+                answer, account, ..
             }
+            | Ended::Failed { answer, account }
+            | Ended::Unknown { answer, account } => (answer, account),
         }
     }
 
@@ -98,6 +121,7 @@ impl<B> Ended<B> {
     /// [`NoAnswer`] where there was none.
     pub fn into_answer(self) -> Result<Response<B>, NoAnswer> {
         let unknown = matches!(self, Ended::Unknown { .. });
+        let deferred = matches!(self, Ended::Deferred { .. });
         let (answer, account) = self.into_parts();
         match answer {
             Some(mut answer) => {
@@ -105,6 +129,7 @@ impl<B> Ended<B> {
                 Ok(answer)
             }
             None if unknown => Err(NoAnswer::Unknown(account)),
+            None if deferred => Err(NoAnswer::Deferred(account)),
             None => Err(NoAnswer::Failed(account)),
         }
     }
@@ -114,6 +139,8 @@ impl<B> Ended<B> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoAnswer {
+    /// It is to be sent later.
+    Deferred(Box<Account>),
     /// Nothing that has to be looked up.
     Failed(Box<Account>),
     /// It may have been executed.
@@ -124,7 +151,9 @@ impl NoAnswer {
     /// How it came to that.
     pub fn account(&self) -> &Account {
         match self {
-            NoAnswer::Failed(account) | NoAnswer::Unknown(account) => account,
+            NoAnswer::Deferred(account)
+            | NoAnswer::Failed(account)
+            | NoAnswer::Unknown(account) => account,
         }
     }
 }

@@ -10,6 +10,7 @@ use http::header::{HeaderMap, HeaderName, IF_MATCH, IF_UNMODIFIED_SINCE};
 use http::request::Parts;
 use http::{Method, Request};
 use steadfast_core::deadline::Deadline;
+use steadfast_core::deferral::Defer;
 use steadfast_core::key::{Key, KeyRules};
 use steadfast_core::policy::RoutePolicy;
 use steadfast_core::repeat::KeyUse;
@@ -105,7 +106,15 @@ impl Prepared {
             body: self.body.kind(),
             conditional: is_conditional(&self.head.headers),
         };
-        let attempts = Attempts::new(Arc::clone(&settings.rules), asked, self.deadline, upstream);
+        // Without a key there is nothing under which it could be sent later.
+        let rules = match settings.policy.defer != Defer::Never && self.key.is_some() {
+            true => Arc::new(Rules {
+                may_defer: true,
+                ..(*settings.rules).clone()
+            }),
+            false => Arc::clone(&settings.rules),
+        };
+        let attempts = Attempts::new(rules, asked, self.deadline, upstream);
         match settings.policy.honor_attempts && self.carried.attempt() > 1 {
             true => attempts.only_unsent(),
             false => attempts,

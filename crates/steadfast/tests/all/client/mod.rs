@@ -79,6 +79,7 @@ fn told<B>(ended: &Ended<B>) -> (&'static str, &'static str, &'static str) {
     let account = ended.account();
     let word = match ended {
         Ended::Done { .. } => "done",
+        Ended::Deferred { .. } => "deferred",
         Ended::Failed { .. } => "failed",
         Ended::Unknown { .. } => "unknown",
         _ => "another",

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
-use super::program::run;
+use super::program::{run, run_with};
 
 /// Reads one request, whose body has the length that it says: its head.
 fn read(stream: &TcpStream) -> String {
@@ -84,4 +84,25 @@ fn over_another_client_a_lost_answer_is_asked_for_again_under_the_same_key() {
         "{}",
         heads[1]
     );
+}
+
+#[test]
+fn an_outbox_in_a_service_sends_each_order_once_through_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("outbox.db");
+    let (url, serving) = service(&[LATER, CREATED, CREATED, CREATED]);
+    let said = run_with("outbox", &[&url, file.to_str().expect("text")]);
+    let heads = serving.join().expect("no panic");
+    assert!(said.ends_with("the outbox is empty\n"), "{said}");
+    let keys = heads.iter().filter_map(|head| {
+        let line = head
+            .lines()
+            .find(|line| line.starts_with("idempotency-key:"));
+        line.map(str::to_owned)
+    });
+    let mut keys: Vec<String> = keys.collect();
+    keys.sort();
+    assert_eq!(keys.len(), 4, "{heads:?}");
+    keys.dedup();
+    assert_eq!(keys.len(), 3, "the refused one went again under its key");
 }

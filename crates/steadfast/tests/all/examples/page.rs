@@ -14,6 +14,7 @@ fn the_code_in_the_library_page_stands_in_an_example() {
         "examples/any_tower_service.rs",
         "examples/axum_three_hops.rs",
         "examples/hyper_client.rs",
+        "examples/outbox.rs",
         "examples/policy_in_ten_lines.rs",
     ];
     let examples = examples.map(|path| squeezed(&read(path)));

@@ -14,18 +14,24 @@ use steadfast::clock;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Every example that a test here starts.
-const EXAMPLES: [&str; 5] = [
+const EXAMPLES: [&str; 6] = [
     "axum_orders",
     "any_tower_service",
     "axum_three_hops",
     "hyper_client",
+    "outbox",
     "policy_in_ten_lines",
 ];
 
 /// Runs the example to its end with one argument: what it said.
 pub fn run(name: &str, argument: &str) -> String {
+    run_with(name, &[argument])
+}
+
+/// The same with these arguments.
+pub fn run_with(name: &str, arguments: &[&str]) -> String {
     let output = Command::new(built(name))
-        .arg(argument)
+        .args(arguments)
         .output()
         .expect("the example runs");
     let told = String::from_utf8_lossy(&output.stderr);
