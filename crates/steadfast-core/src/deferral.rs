@@ -127,11 +127,13 @@ impl Why {
 }
 
 /// How a keyed request begins on a route that defers so. `prefers_async`: its caller would rather
-/// not wait (`Prefer: respond-async`).
-pub fn begins(defer: Defer, prefers_async: bool) -> Begins {
+/// not wait (`Prefer: respond-async`). `is_shut`: its service is not asked now, so that nothing
+/// could be sent.
+pub fn begins(defer: Defer, prefers_async: bool, is_shut: bool) -> Begins {
     match defer {
         Defer::Always => Begins::Queued(Why::Always),
         Defer::Allowed if prefers_async => Begins::Queued(Why::Asked),
+        Defer::Allowed if is_shut => Begins::Queued(Why::Unreachable),
         Defer::Allowed | Defer::Never => Begins::Now,
     }
 }

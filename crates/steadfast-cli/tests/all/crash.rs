@@ -1,7 +1,7 @@
 //! `kill -9` at every moment: never a second effect, and nothing stays stuck.
 
 mod draining;
-mod failing;
+pub mod failing;
 mod killed;
 mod loaded;
 mod settling;

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::stage::{Answer, Caller, Folder, Gateway, Request, until};
 
 mod commands;
+mod crashes;
 mod many;
 mod one;
 

@@ -44,8 +44,11 @@ fn the_queue_is_where_a_request_begins_whose_route_or_caller_says_so() {
         (Defer::Always, true, Begins::Queued(Why::Always)),
     ];
     for (defer, asked, expected) in table {
-        assert_eq!(begins(defer, asked), expected, "{defer:?} {asked}");
+        assert_eq!(begins(defer, asked, false), expected, "{defer:?} {asked}");
     }
+    let shut = Begins::Queued(Why::Unreachable);
+    assert_eq!(begins(Defer::Allowed, false, true), shut);
+    assert_eq!(begins(Defer::Never, false, true), Begins::Now);
 }
 
 // rule: deferral-on-the-way

@@ -32,8 +32,9 @@ const RESERVE: Duration = Duration::from_millis(500);
 const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// How the request begins.
-pub(super) fn begins(asked: &Asked) -> Begins {
-    deferral::begins(asked.policy.defer, prefers_async(&asked.parts.headers))
+pub(super) fn begins(asked: &Asked, is_shut: bool) -> Begins {
+    let prefers_async = prefers_async(&asked.parts.headers);
+    deferral::begins(asked.policy.defer, prefers_async, is_shut)
 }
 
 /// The caller would rather be sent away than wait (RFC 7240, 4.1). One that names a time as well

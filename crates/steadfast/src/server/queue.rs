@@ -28,7 +28,7 @@ mod taking;
 
 pub(super) use alarm::Alarm;
 pub use shown::{list_queued, queued, queued_with_history};
-use taking::{Taken, take};
+use taking::{Taken, take, timely};
 
 /// Between two looks at the store: what another process put into the queue is seen within it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -127,18 +127,16 @@ pub async fn run_due<R: Routes>(
     mut told: impl FnMut(&Ran),
 ) -> Result<(), StoreError> {
     let (mut queue, mut ended) = Queue::new(server.clone(), routes);
-    let mut seen = HashSet::new();
     let looked = loop {
         match queue.look().await {
             Ok(given_up) => given_up.iter().for_each(&mut told),
             Err(error) => break Err(error),
         }
-        // Each once: what failed and is due again already is for the next call.
-        queue.forget_waiting(&seen);
         if queue.known.is_empty() {
             break Ok(());
         }
-        seen.extend(queue.known.iter().copied());
+        // Each once: what failed and is due again already is for the next call.
+        queue.done.extend(queue.known.iter().copied());
         while !queue.known.is_empty() {
             let wake = queue.start();
             if queue.is_idle() {
@@ -236,6 +234,8 @@ struct Queue<R> {
     lanes: HashMap<LaneId, Lane>,
     /// What waits or runs here.
     known: HashSet<ScopeHash>,
+    /// What is not looked at any more.
+    done: HashSet<ScopeHash>,
     /// There was more than was read, and an upstream has nothing left to do.
     is_hungry: bool,
     more: bool,
@@ -250,6 +250,7 @@ impl<R: Routes> Queue<R> {
             routes,
             lanes: HashMap::new(),
             known: HashSet::new(),
+            done: HashSet::new(),
             is_hungry: false,
             more: false,
             tell,
@@ -261,12 +262,12 @@ impl<R: Routes> Queue<R> {
     /// once.
     async fn look(&mut self) -> Result<Vec<Ran>, StoreError> {
         (self.is_hungry, self.more) = (false, false);
-        let now = self.server.store().now().await?;
+        let now = timely(self.server.store().now()).await?;
         let mut given_up = Vec::new();
         for state in STATES {
             let mut limit = PAGE;
             loop {
-                let page = self.server.store().due(state, now, limit).await?;
+                let page = timely(self.server.store().due(state, now, limit)).await?;
                 let is_full = page.rows.len() + page.unreadable.len() >= limit as usize;
                 let mut found = false;
                 for row in page.rows {
@@ -290,7 +291,7 @@ impl<R: Routes> Queue<R> {
         now: WallTime,
         given_up: &mut Vec<Ran>,
     ) -> Result<bool, StoreError> {
-        if self.known.contains(&row.scope) {
+        if self.known.contains(&row.scope) || self.done.contains(&row.scope) {
             return Ok(false);
         }
         let Some(routed) = self.routes.of_kept(row) else {
@@ -381,20 +382,6 @@ impl<R: Routes> Queue<R> {
     /// Nothing runs.
     fn is_idle(&self) -> bool {
         self.running() == 0
-    }
-
-    /// Takes out what waits and is among `seen`.
-    fn forget_waiting(&mut self, seen: &HashSet<ScopeHash>) {
-        let known = &mut self.known;
-        for lane in self.lanes.values_mut() {
-            lane.waiting.retain(|scope| {
-                let keeps = !seen.contains(scope);
-                if !keeps {
-                    known.remove(scope);
-                }
-                keeps
-            });
-        }
     }
 }
 

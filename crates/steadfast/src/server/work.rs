@@ -43,10 +43,12 @@ pub(super) async fn run<E: Execute>(
     answer: oneshot::Sender<Reply>,
 ) {
     let mut teller = Teller::Answer(answer);
-    if let Begins::Queued(why) = deferring::begins(&asked) {
+    let begins = execute.upstream().map(SharedUpstream::may_begin);
+    let is_shut = begins.as_ref().is_some_and(Result::is_err);
+    if let Begins::Queued(why) = deferring::begins(&asked, is_shut) {
         return teller.tell(Box::pin(deferring::accept(&server, &asked, &gate, why)).await);
     }
-    if let Some(Err(shut)) = execute.upstream().map(SharedUpstream::may_begin) {
+    if let Some(Err(shut)) = begins {
         return teller.tell(Box::pin(shut_out(&server, &asked, shut)).await);
     }
     let ready = execute.at_hand();

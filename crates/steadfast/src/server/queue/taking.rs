@@ -1,6 +1,7 @@
 //! One operation's turn: it is read again, taken, sent, or given up.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_core::key::ScopeHash;
 use steadfast_core::record::{self, Record, Step};
@@ -12,6 +13,10 @@ use crate::server::execute::Execute;
 use crate::server::{deferring, withdraw, work};
 use crate::store::{Op, StoreError, Written};
 
+/// How long the queue waits for an answer of the store: nobody waits for it, and a due record may
+/// be one of many.
+const ASK_LIMIT: Duration = Duration::from_secs(10);
+
 /// What taking came to.
 pub(super) enum Taken {
     /// The record is held here; the clock was read before the write was asked for.
@@ -22,9 +27,14 @@ pub(super) enum Taken {
 
 /// The turn of the operation under `scope`, as it stands now.
 pub(super) async fn turn<R: Routes>(server: Server, routes: R, scope: ScopeHash) -> Option<Ran> {
-    let row = server.store().get(scope).await.ok()??;
+    let read = async {
+        let row = server.store().get(scope).await?;
+        let now = server.store().now().await?;
+        Ok((row, now))
+    };
+    let (row, now) = timely(read).await.ok()?;
+    let row = row?;
     let routed = routes.of_kept(&row)?;
-    let now = server.store().now().await.ok()?;
     match step(&row, &routed, now) {
         Step::Run => {}
         Step::GiveUp => return give_up(&server, &row, now).await.ok()?,
@@ -90,6 +100,17 @@ pub(super) async fn run<E: Execute>(
     Some(Ran::of(&row))
 }
 
+/// The store's answer, as long as it is waited for: a place in the queue must not be held for ever
+/// by one that says nothing.
+pub(super) async fn timely<T>(
+    ask: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    clock::within(ASK_LIMIT, ask).await.unwrap_or_else(|_| {
+        let why = "it gave the queue no answer in time; see whether it is overloaded";
+        Err(StoreError::Unavailable(why.to_owned()))
+    })
+}
+
 /// Gives up what was in the queue for too long; `None` where it changed meanwhile.
 pub(super) async fn give_up(
     server: &Server,
@@ -105,7 +126,7 @@ pub(super) async fn give_up(
         guard: row.guard(),
         draw: false,
     };
-    let Written::Done(row) = Written::of(&next, server.store().apply(op).await?) else {
+    let Written::Done(row) = Written::of(&next, timely(server.store().apply(op)).await?) else {
         return Ok(None);
     };
     let (operation, state) = (row.id, row.standing.state);

@@ -5,6 +5,7 @@ use steadfast::client::{Carried, ClientLayer, Ended, NoAnswer, Seen};
 use steadfast::core::attempt::Failure;
 use steadfast::core::breaker::BreakerPolicy;
 use steadfast::core::budget::BudgetPolicy;
+use steadfast::core::deferral::Defer;
 use steadfast::core::policy::RoutePolicy;
 
 use super::script::{Does, Script, answers};
@@ -409,5 +410,39 @@ async fn behind_a_layer_that_repeats_only_what_was_never_sent_goes_again_where_t
         let numbers: Vec<_> = numbers.collect();
         let told: Vec<String> = (2..2 + times).map(|n| n.to_string()).collect();
         assert_eq!(numbers, told);
+    }
+}
+
+// rule: the-client-tells-what-is-to-be-sent-later
+#[tokio::test(start_paused = true)]
+async fn a_keyed_operation_that_does_not_fit_its_deadline_ends_deferred_where_its_policy_says_so() {
+    const LATER: Does = Does::Answers(
+        std::time::Duration::ZERO,
+        503,
+        &[("retry-after", "3600")],
+        "",
+    );
+    let deferring = RoutePolicy {
+        defer: Defer::Allowed,
+        ..boundless()
+    };
+    let table = [
+        (deferring.clone(), true, "deferred"),
+        (deferring, false, "done"),
+        (boundless(), true, "failed"),
+    ];
+    for (policy, keyed, end) in table {
+        let mut layer = ClientLayer::new(policy);
+        if keyed {
+            layer = layer.endpoint_honours_keys();
+        }
+        let script = Script::of([LATER]);
+        let ended = ask(&layer, &script, request(Method::POST)).await;
+        assert_eq!(told(&ended).0, end, "{keyed}");
+        assert_eq!(script.times(), 1, "{keyed}");
+        if let Ended::Deferred { not_before, .. } = &ended {
+            assert_eq!(*not_before, ms(3_600_000));
+            assert_eq!(told(&ended).2, "none");
+        }
     }
 }

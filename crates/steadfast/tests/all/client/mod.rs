@@ -82,7 +82,6 @@ fn told<B>(ended: &Ended<B>) -> (&'static str, &'static str, &'static str) {
         Ended::Deferred { .. } => "deferred",
         Ended::Failed { .. } => "failed",
         Ended::Unknown { .. } => "unknown",
-        _ => "another",
     };
     (word, account.reason.as_str(), account.effect.as_str())
 }

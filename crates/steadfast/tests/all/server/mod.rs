@@ -6,6 +6,7 @@
 mod axum_layer;
 mod deadlines;
 mod defaults;
+mod deferring;
 mod doubted;
 mod duplicates;
 mod ends;
