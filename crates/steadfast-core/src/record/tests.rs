@@ -232,12 +232,12 @@ impl Bench {
             answer,
             reason: end.slug(),
             nothing_sent: end.never_sent(),
-            later: self.from_queue(),
+            later: self.later_run(),
         }
     }
 
     /// What the queue keeps goes again in a second.
-    fn from_queue(&self) -> Option<Later> {
+    fn later_run(&self) -> Option<Later> {
         self.row.as_ref()?.request()?;
         let at = self.now.plus(Duration::from_secs(1));
         Some(Later { at, request: None })

@@ -40,11 +40,11 @@ fn what_waits_is_listed_with_its_next_time_and_last_reason_and_dropped_only_befo
     });
     assert_eq!(waits["id"], id(&address));
     assert_eq!(waits["reason"], "503");
-    let next = waits["next"].as_str().expect("a date").to_owned();
-    assert!(next > waits["created_at"].as_str().expect("a date").to_owned());
+    let next = waits["next"].as_str().expect("a date");
+    assert!(next > waits["created_at"].as_str().expect("a date"));
     let text = folder.run(&with(&["deferred", "list"], &STORE));
     assert!(
-        text.out.contains(&next) && text.out.contains("503"),
+        text.out.contains(next) && text.out.contains("503"),
         "{text:?}"
     );
     let admin = Caller::to(gateway.admin).expect("the admin address");
