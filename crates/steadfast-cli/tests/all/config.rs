@@ -445,15 +445,15 @@ fn check_as_json_has_one_shape() {
     let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, &*err, &report["ok"]), (0, "", &true.into()));
     assert_eq!(report["warnings"][0]["line"], 4);
-    let wrong = Folder::with("[[route]]\npath = \"/\"\nto = \"http://h\"\ndefer = \"always\"");
+    let wrong = Folder::with("[[route]]\npath = \"/\"\nto = \"http://h\"\ncoalesce = \"local\"");
     let (code, out, err) = wrong.run(&words, &[]);
     let report: serde_json::Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((code, &*err), (3, ""));
     let expected = serde_json::json!({
         "ok": false,
         "errors": [{
-            "place": "s.toml", "line": 4, "setting": "route \"/\": defer",
-            "kind": "not-yet-supported", "reason": "not yet supported: nothing is deferred",
+            "place": "s.toml", "line": 4, "setting": "route \"/\": coalesce",
+            "kind": "not-yet-supported", "reason": "not yet supported: reads are never joined",
             "next": "remove it, or write \"off\"",
         }],
         "warnings": [],

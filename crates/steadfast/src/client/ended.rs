@@ -1,6 +1,6 @@
 //! How an operation ended, for whoever asked for it.
 //!
-//! Done, failed, unknown and deferred are the only four results (requirements U1, U3): what may have
+//! Done, failed, unknown and deferred are the only results (requirements U1, U3): what may have
 //! been executed is never told as a failure, and what is only to be sent later is none. Each says
 //! what the server may have done, why nothing more was tried, and what to do next.
 

@@ -3,13 +3,15 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use http::{HeaderValue, Request, StatusCode};
+use http::{Request, StatusCode};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use steadfast::clock;
 use steadfast::event::RouteId;
 use steadfast::server::{Call, Limits, Principal, Server, hand_over};
+use steadfast::store::StoreError;
 use steadfast_core::deadline::Deadline;
+use steadfast_core::deferral::{self, Deferral};
 use steadfast_core::key::{Key, KeyRules};
 use steadfast_core::policy::{Idempotency, OnUnknown, RoutePolicy};
 
@@ -48,24 +50,7 @@ pub(super) fn run(
             return Ok(Exit::Usage);
         }
     };
-    let is_credential = |name: &&http::HeaderName| {
-        !steadfast_core::deferral::kept(
-            &[((*name).clone(), HeaderValue::from_static("x"))]
-                .into_iter()
-                .collect(),
-            &steadfast_core::deferral::Deferral::default(),
-            &KEY,
-            None,
-        )
-        .contains_key(*name)
-    };
-    let dropped: Vec<&str> = asking
-        .headers
-        .keys()
-        .filter(|name| **name != KEY)
-        .filter(is_credential)
-        .map(|name| name.as_str())
-        .collect();
+    let dropped = not_kept(asking);
     if !dropped.is_empty() {
         let dropped = dropped.join(", ");
         writeln!(
@@ -76,51 +61,62 @@ pub(super) fn run(
     let to = asking.target.to_string();
     let answered = super::super::runtime()?.block_on(async {
         let server = Server::new(store, Limits::default()).await?;
-        let answer = hand_over(&server, call, Some(to)).await;
-        let (head, body) = answer.into_parts();
+        let (head, body) = hand_over(&server, call, Some(to)).await.into_parts();
         let body = body.collect().await.map(|body| body.to_bytes());
-        Ok::<_, steadfast::store::StoreError>((head, body.unwrap_or_default()))
+        Ok::<_, StoreError>((head.status, body.unwrap_or_default()))
     });
-    let (head, body) = match answered {
+    let (status, body) = match answered {
         Ok(answered) => answered,
         Err(error) => return super::super::print_store_error(&error, err),
     };
     let told: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let exit = exit(status, &told);
     let id = told["operation_id"].as_str();
-    let exit = exit(head.status, &told);
     writeln!(err, "key: {key}")?;
-    match (exit, id) {
-        (Exit::Deferred, Some(id)) => writeln!(
+    if let (Exit::Deferred, Some(id)) = (exit, id) {
+        writeln!(
             err,
             "deferred: it will be sent by `steadfast deferred run --store {url}`, and `steadfast \
              deferred show {id} --store {url}` tells how it stands"
-        )?,
-        _ => {
-            if let Some(detail) = told["detail"].as_str() {
-                writeln!(err, "{detail}")?;
-            }
-        }
+        )?;
+    } else if let Some(detail) = told["detail"].as_str() {
+        writeln!(err, "{detail}")?;
     }
-    match (args.json, exit, id) {
-        (true, ..) => {
-            let told = json!({
-                "outcome": match exit {
-                    Exit::Deferred => "deferred",
-                    Exit::Unknown => "unknown",
-                    Exit::Done => "done",
-                    _ => "refused",
-                },
-                "status": head.status.as_u16(),
-                "operation_id": id,
-                "key": key,
-            });
-            writeln!(out, "{told}")?;
-        }
-        (false, Exit::Deferred, Some(id)) => writeln!(out, "{id}")?,
+    if args.json {
+        let (outcome, status) = (outcome(exit), status.as_u16());
+        let told = json!({
+            "outcome": outcome, "status": status, "operation_id": id, "key": key,
+        });
+        writeln!(out, "{told}")?;
+    } else if let (Exit::Deferred, Some(id)) = (exit, id) {
+        writeln!(out, "{id}")?;
+    } else {
         // What an earlier one with this key came to.
-        (false, ..) => out.write_all(&body)?,
+        out.write_all(&body)?;
     }
     Ok(exit)
+}
+
+/// The word for what came of it, in JSON.
+fn outcome(exit: Exit) -> &'static str {
+    match exit {
+        Exit::Deferred => "deferred",
+        Exit::Unknown => "unknown",
+        Exit::Done => "done",
+        _ => "refused",
+    }
+}
+
+/// Fields that were typed and are not kept, the key aside.
+fn not_kept(asking: &Asking) -> Vec<&str> {
+    let kept = deferral::kept(&asking.headers, &Deferral::default(), &KEY, None);
+    let gone = asking
+        .headers
+        .keys()
+        .filter(|name| !kept.contains_key(*name));
+    gone.filter(|name| **name != KEY)
+        .map(|name| name.as_str())
+        .collect()
 }
 
 /// The request as the queue is asked to keep it, and its key.

@@ -110,8 +110,8 @@ fn a_configuration_that_cannot_be_run_is_refused_line_by_line() {
              name.\n",
         ),
         (
-            route("defer = \"allowed\""),
-            "s.toml:4: error: route \"/{*rest}\": defer: not yet supported: nothing is deferred; \
+            route("coalesce = \"local\""),
+            "s.toml:4: error: route \"/{*rest}\": coalesce: not yet supported: reads are never joined; \
              remove it, or write \"off\".\n",
         ),
         (
