@@ -111,8 +111,8 @@ fn a_configuration_that_cannot_be_run_is_refused_line_by_line() {
         ),
         (
             route("coalesce = \"local\""),
-            "s.toml:4: error: route \"/{*rest}\": coalesce: not yet supported: reads are never joined; \
-             remove it, or write \"off\".\n",
+            "s.toml:4: error: route \"/{*rest}\": coalesce: not yet supported: reads are never \
+             joined; remove it, or write \"off\".\n",
         ),
         (
             route("idempotency = { on_unknown = \"lookup\" }"),
