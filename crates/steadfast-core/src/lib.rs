@@ -20,6 +20,7 @@ pub mod key;
 pub mod look_alikes;
 pub mod plan;
 pub mod policy;
+pub mod prefer;
 pub mod principal;
 pub mod problem;
 pub mod record;
