@@ -116,8 +116,8 @@ pub enum Then {
 
 impl Meeting {
     /// The value of `Preference-Applied` on the answer of a duplicate that met it so; `None` where
-    /// no preference made a difference. `accepted` says that the answer is the 202. `wait` names the
-    /// seconds that it was bounded by, which may be fewer than its caller asked for.
+    /// no preference made a difference. `accepted` says that the answer is the 202. `wait` names
+    /// the seconds that it was bounded by, which may be fewer than its caller asked for.
     pub fn applied(&self, accepted: bool) -> Option<HeaderValue> {
         let wait = self.asked.map(|wait| format!("wait={}", wait.as_secs()));
         let respond_async = (accepted && self.respond_async).then(|| "respond-async".to_owned());

@@ -12,6 +12,7 @@ mod http2;
 mod keys;
 mod large;
 mod once;
+mod prefer;
 mod principals;
 mod process;
 mod requests;

@@ -9,7 +9,8 @@ use http::{HeaderMap, StatusCode};
 use steadfast_core::deadline::Deadline;
 use steadfast_core::fingerprint::Fingerprint;
 use steadfast_core::key::{Key, Operation, ScopeHash, Tenant};
-use steadfast_core::policy::{InFlight, RoutePolicy};
+use steadfast_core::policy::RoutePolicy;
+use steadfast_core::prefer::Preference;
 use steadfast_core::principal::{self, PrincipalError, PrincipalRule};
 use steadfast_core::problem::{Problem, Slug};
 use steadfast_core::record::{self, OperationId, Owner, Standing};
@@ -93,6 +94,13 @@ pub struct Call {
     pub route: RouteId,
 }
 
+impl Call {
+    /// What its caller prefers of an answer that is not there yet.
+    pub fn preference(&self) -> Preference {
+        Preference::of(&self.parts.headers)
+    }
+}
+
 impl fmt::Debug for Call {
     /// Method, length and principal's rule: no target, header or body (S2).
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,6 +120,7 @@ pub(super) struct Asked {
     pub(super) key: Key,
     pub(super) policy: Arc<RoutePolicy>,
     pub(super) deadline: Deadline,
+    pub(super) preference: Preference,
     pub(super) route: RouteId,
     pub(super) scope: ScopeHash,
     pub(super) tenant: Tenant,
@@ -141,10 +150,6 @@ impl Asked {
     /// Whether sending the same thing again may bring the outcome of what stands.
     pub(super) fn may_repeat(&self, standing: &Standing) -> bool {
         record::may_be_learnt(standing, self.policy.idempotency.on_unknown)
-    }
-
-    pub(super) fn in_flight(&self) -> InFlight {
-        self.policy.idempotency.in_flight
     }
 
     /// The answer when the store gave none (I12).

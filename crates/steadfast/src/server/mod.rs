@@ -11,6 +11,7 @@ use std::time::Duration;
 use http::Response;
 use steadfast_core::fingerprint::{Fingerprint, RequestView};
 use steadfast_core::key::{Operation, Tenant};
+use steadfast_core::prefer::Preference;
 use steadfast_core::record::{Owner, Record, Sameness};
 use steadfast_core::trace_context::TraceId;
 use tokio::sync::{Semaphore, watch};
@@ -301,6 +302,7 @@ impl Server {
             rule: call.principal.rule,
             operation,
             fingerprint,
+            preference: Preference::of(&call.parts.headers),
             parts: call.parts,
             target: call.target,
             body: call.body,

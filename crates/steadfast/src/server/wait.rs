@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use steadfast_core::key::ScopeHash;
-use steadfast_core::policy::InFlight;
+use steadfast_core::prefer::{self, Meeting, Then};
 use steadfast_core::problem::Problem;
 use steadfast_core::record::{self, Joining, Record};
 use steadfast_core::time::MonoTime;
@@ -90,7 +90,7 @@ impl Drop for Place<'_> {
 }
 
 /// What the duplicate of `met`, which is at work, is given. `waited` is what it has waited so far,
-/// in `asks` earlier rounds.
+/// in `asks` earlier rounds. Its caller's `Prefer` goes before the route's `in_flight`.
 pub(super) async fn duplicate(
     server: &Server,
     asked: &Asked,
@@ -99,12 +99,12 @@ pub(super) async fn duplicate(
     asks: u32,
 ) -> Waited {
     let rules = &asked.policy.idempotency;
-    let limit = match asked.in_flight() {
-        InFlight::Accept => return Waited::Answer(Box::new(Given::accepted(met))),
-        InFlight::Conflict => return answer(&reply::in_progress(met.id)),
-        InFlight::Wait => rules.wait_limit.saturating_sub(waited),
-    };
+    let meeting = asked.preference.at_work(rules.in_flight, rules.wait_limit);
+    if meeting.wait.is_zero() {
+        return waits_no_longer(&meeting, met);
+    }
     let now = clock::mono_now();
+    let limit = meeting.wait.saturating_sub(waited);
     let limit = limit.min(asked.deadline.remaining(now));
     let place = server
         .inner
@@ -116,10 +116,29 @@ pub(super) async fn duplicate(
     let _waiting = Waits::begin(&*server.inner.observer);
     // Bounded as a whole as well, since a store may say nothing at all.
     match clock::within(limit, wait(server, asked, met, now.plus(limit))).await {
-        Ok(Ok(Some(waited))) => waited,
-        Ok(Ok(None)) | Err(clock::Elapsed) => answer(&reply::in_progress(met.id)),
+        Ok(Ok(Some(Waited::Answer(given)))) => applied(given, &meeting, false),
+        Ok(Ok(Some(Waited::AskAgain))) => Waited::AskAgain,
+        Ok(Ok(None)) | Err(clock::Elapsed) => waits_no_longer(&meeting, met),
         Ok(Err(_)) => answer(&asked.store_unavailable()),
     }
+}
+
+/// What is given where there is no answer yet and nobody waits for it any longer.
+fn waits_no_longer(meeting: &Meeting, met: &Record) -> Waited {
+    let given = match meeting.then {
+        Then::Accepted => Given::accepted(met),
+        Then::InProgress => Given::problem(&reply::in_progress(met.id)),
+    };
+    applied(Box::new(given), meeting, meeting.then == Then::Accepted)
+}
+
+/// `given`, with the preferences that brought it about. What the service itself said that it
+/// applied is part of a stored answer and stays.
+fn applied(mut given: Box<Given>, meeting: &Meeting, accepted: bool) -> Waited {
+    if let Some(value) = meeting.applied(accepted) {
+        given.response.headers_mut().append(prefer::APPLIED, value);
+    }
+    Waited::Answer(given)
 }
 
 fn answer(problem: &Problem) -> Waited {

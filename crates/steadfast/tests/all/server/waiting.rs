@@ -108,6 +108,91 @@ async fn waiters_are_bounded_for_each_key_and_in_all() {
     assert_eq!(world.script.effects(), 2);
 }
 
+/// `Preference-Applied`, over all lines.
+fn applied(seen: &Seen) -> Vec<&str> {
+    let lines = seen.headers.get_all("preference-applied").iter();
+    lines.map(|line| line.to_str().unwrap()).collect()
+}
+
+// rule: a-duplicate-gets-what-its-caller-prefers
+#[tokio::test(start_paused = true)]
+async fn a_duplicate_is_given_what_its_caller_prefers_whatever_the_route_says() {
+    use InFlight::{Accept, Conflict, Wait};
+    for in_flight in [Wait, Conflict, Accept] {
+        let world = World::with(|rules| rules.in_flight = in_flight).await;
+        let (gate, first) = at_work(&world).await;
+        let id = world.row().await.id.to_string();
+        // What is preferred, the seconds it takes, the status, what was applied.
+        let table = [
+            ("wait=3", 3, 409, "wait=3"),
+            ("wait=0", 0, 409, "wait=0"),
+            ("wait=60", 10, 409, "wait=10"),
+            ("respond-async", 0, 202, "respond-async"),
+            ("wait=3, respond-async", 3, 202, "respond-async, wait=3"),
+        ];
+        for (prefer, seconds, status, said) in table {
+            let begun = clock::mono_now();
+            let seen = world.send(charge(50).with("prefer", prefer)).await;
+            let took = clock::mono_now().since(begun).as_secs();
+            assert_eq!((seen.status.as_u16(), took), (status, seconds), "{prefer}");
+            assert_eq!(applied(&seen), [said], "{in_flight:?}");
+            let address = format!("/.steadfast/operations/{id}");
+            assert_eq!(seen.header("location"), Some(address.as_str()));
+        }
+        let late = charge(50).with("prefer", "wait=9, respond-async");
+        let begun = clock::mono_now();
+        let late = world.send(late.within(2 * SECOND)).await;
+        let took = clock::mono_now().since(begun).as_secs();
+        assert_eq!((late.status.as_u16(), took), (202, 2), "its own deadline");
+        gate.open();
+        assert_eq!(applied(&end(first).await), [""; 0]);
+        assert_eq!(world.script.effects(), 1);
+    }
+}
+
+// rule: preference-applied-says-what-was-applied
+#[tokio::test(start_paused = true)]
+async fn an_answer_says_that_a_preference_was_applied_only_where_it_was() {
+    let world = World::with(|rules| rules.in_flight = InFlight::Conflict).await;
+    let both = || charge(50).with("prefer", "respond-async, wait=5");
+    let gate = world.script.gated(Turn::Answer(201));
+    let first = world.spawn(both());
+    world.script.reached(1).await;
+    let waiter = world.spawn(both());
+    idle().await;
+    gate.open();
+    // Nothing was in flight when the first one came, and it had nothing to wait for.
+    assert_eq!(applied(&end(first).await), [""; 0]);
+    let joined = end(waiter).await;
+    assert_eq!(joined.told(), (201, Some("true"), None));
+    assert_eq!(
+        applied(&joined),
+        ["wait=5"],
+        "it waited, and got the answer itself"
+    );
+    let replayed = world.send(both()).await;
+    assert_eq!(replayed.told(), (201, Some("true"), None));
+    assert_eq!(applied(&replayed), [""; 0], "it was finished already");
+    assert_eq!(world.script.effects(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn beyond_the_bound_of_waiters_nobody_waits_whatever_is_preferred() {
+    let world = World::with(|rules| rules.waiters_per_key = 1).await;
+    let (gate, first) = at_work(&world).await;
+    let waiter = world.spawn(charge(50));
+    idle().await;
+    let refused = world.send(charge(50).with("prefer", "wait=5")).await;
+    assert_eq!(refused.problem().1, "in-progress");
+    assert_eq!(applied(&refused), [""; 0], "it did not wait");
+    let accepted = world.send(charge(50).with("prefer", "respond-async")).await;
+    assert_eq!(accepted.status, 202, "which takes no place");
+    gate.open();
+    for ask in [first, waiter] {
+        assert_eq!(end(ask).await.status, 201);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn under_hold_waiters_for_what_ends_unknown_are_told_so() {
     let world = World::new().await;
