@@ -14,7 +14,6 @@ use steadfast::clock;
 use steadfast::event::{RequestOutcome, RouteId};
 use steadfast::server::admission::Admitted;
 use steadfast::server::{Principal, Server, admission, problem, status};
-use steadfast::store::StoreError;
 use steadfast_core::deadline::Deadline;
 use steadfast_core::effect::Effect;
 use steadfast_core::fields::strip_ours_from_request;
@@ -22,7 +21,6 @@ use steadfast_core::look_alikes::strip_look_alikes;
 use steadfast_core::policy::RoutePolicy;
 use steadfast_core::principal::PrincipalRule;
 use steadfast_core::problem::{Problem, Slug};
-use steadfast_core::record::OperationId;
 use steadfast_core::time::MonoTime;
 
 use super::incoming::{take_off_hop, told_deadline};
@@ -36,14 +34,8 @@ use crate::settings::Settings;
 use crate::settings::peers::TrustedPeers;
 use crate::settings::routes::Route;
 
-/// Where the state of an operation is asked.
-const OPERATIONS: &str = "/.steadfast/operations/";
-
 /// Paths under this segment are the gateway's own; none is passed on.
 const OURS: &str = ".steadfast";
-
-/// How long the state of an operation is looked up: as long as a keyed request asks the store.
-const STATUS_LIMIT: Duration = Duration::from_secs(2);
 
 /// The data port: routes, and the server side that they share. Cheap to clone.
 #[derive(Clone)]
@@ -239,50 +231,14 @@ impl Gateway {
         }
     }
 
-    /// The status address: one's own operations only, by the rule that the record was made under. A
-    /// missing and a foreign one are told apart by nothing.
+    /// The status address: one's own operations only, by the rule that the record was made under.
     async fn status(&self, parts: &Parts, peer: IpAddr) -> Result<Response<Body>, Problem> {
-        let rest = parts
-            .uri
-            .path()
-            .strip_prefix(OPERATIONS)
-            .unwrap_or_default();
-        let (id, wants_answer) = match rest.strip_suffix("/response") {
-            Some(id) => (id, true),
-            None => (rest, false),
-        };
-        let not_found = || {
-            let detail =
-                "There is no such operation of this caller. Check the address and the credentials.";
-            Problem::new(Slug::OperationNotFound, detail)
-        };
-        let id = OperationId::parse(id).filter(|_| parts.method == Method::GET);
-        let id = id.ok_or_else(not_found)?;
-        let server = &self.inner.server;
-        let look = async {
-            let row = server.store().by_id(id).await?;
-            let is_gone = match &row {
-                Some(row) => server.is_gone(row).await,
-                None => true,
-            };
-            Ok::<_, StoreError>(row.filter(|_| !is_gone))
-        };
-        let Ok(Ok(row)) = clock::within(STATUS_LIMIT, look).await else {
-            let detail = "The record store gave no answer. Ask again.";
-            return Err(Problem::new(Slug::StoreUnavailable, detail));
-        };
-        let row = row.ok_or_else(not_found)?;
-        let rule = PrincipalRule::parse(&row.principal_rule).map_err(|_| not_found())?;
         let trusted = self.inner.trusted.trusts(peer);
-        let asks = Principal::by_rule(&rule, &parts.headers, trusted).map_err(|_| not_found())?;
-        if self.inner.server.tenant(&asks) != row.tenant {
-            return Err(not_found());
-        }
-        Ok(if wants_answer {
-            status::answer(&row)
-        } else {
-            status::response(&row)
-        })
+        let asks = |rule: &str| {
+            let rule = PrincipalRule::parse(rule).ok()?;
+            Principal::by_rule(&rule, &parts.headers, trusted).ok()
+        };
+        status::serve(&self.inner.server, &parts.method, parts.uri.path(), asks).await
     }
 }
 

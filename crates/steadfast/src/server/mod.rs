@@ -13,6 +13,7 @@ use steadfast_core::fingerprint::{Fingerprint, RequestView};
 use steadfast_core::key::{Operation, Tenant};
 use steadfast_core::prefer::Preference;
 use steadfast_core::record::{Owner, Record, Sameness};
+use steadfast_core::time::WallTime;
 use steadfast_core::trace_context::TraceId;
 use tokio::sync::{Semaphore, watch};
 
@@ -262,12 +263,9 @@ impl Server {
         left
     }
 
-    /// The record is past its expiry, so that it counts as absent, swept or not. A store that does
-    /// not tell its date ends nothing.
-    pub async fn is_gone(&self, row: &Record) -> bool {
-        let Ok(now) = self.store().now().await else {
-            return false;
-        };
+    /// The record is past its expiry at the store's date `now`, so that it counts as absent, swept
+    /// or not.
+    fn is_expired(&self, row: &Record, now: WallTime) -> bool {
         self.inner.trust.allows_expiry(now, clock::mono_now()) && row.is_expired(now)
     }
 

@@ -52,8 +52,6 @@ async fn the_status_address_is_the_principal_s_own_and_nothing_tells_others_that
         owned(get(&format!("{address}/other"))),
         owned(get(&format!("{address}/response/"))),
         owned(get(&address.replace(".steadfast", "%2Esteadfast"))),
-        owned(call("POST", &address)),
-        owned(call("DELETE", &address)),
         get(&format!("{address}/response")),
     ];
     let mut bodies = Vec::new();
@@ -64,6 +62,14 @@ async fn the_status_address_is_the_principal_s_own_and_nothing_tells_others_that
     }
     bodies.dedup();
     assert_eq!(bodies.len(), 1, "identical for everybody");
+    let head = gateway.send(&owned(call("HEAD", &address))).await;
+    assert_eq!((head.status, head.text()), (200, ""));
+    assert_eq!(head.field("content-length"), own.field("content-length"));
+    for address in [&address, "/.steadfast/operations/short"] {
+        let refused = gateway.send(&owned(call("DELETE", address))).await;
+        refused.is_problem(405, "bad-request", "none");
+        assert_eq!(refused.field("allow"), Some("GET, HEAD"));
+    }
 }
 
 // rule: an-operation-in-flight-is-409-with-its-address

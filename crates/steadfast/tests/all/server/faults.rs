@@ -25,6 +25,7 @@ pub enum Act {
     Remove,
     Expire,
     Get,
+    ById,
     Now,
 }
 
@@ -128,6 +129,11 @@ impl Faulty {
         acts.iter().filter(|act| **act == kind).count()
     }
 
+    /// All calls so far, in their order.
+    pub fn all_acts(&self) -> Vec<Act> {
+        self.acts.lock().unwrap().clone()
+    }
+
     fn meet(&self, act: Act) -> Option<Fault> {
         self.acts.lock().unwrap().push(act);
         if self.down.load(Ordering::SeqCst) {
@@ -215,7 +221,7 @@ impl Store for Faulty {
     }
 
     fn by_id(&self, id: OperationId) -> StoreFuture<'_, Option<Record>> {
-        Box::pin(self.read(Act::Get, self.memory.by_id(id)))
+        Box::pin(self.read(Act::ById, self.memory.by_id(id)))
     }
 
     fn scan(&self, scan: Scan) -> StoreFuture<'_, Page> {

@@ -19,6 +19,7 @@ pub mod script;
 mod secrecy;
 pub mod seen;
 mod serving;
+mod status;
 mod streams;
 mod sweeping;
 mod tower_layer;
