@@ -23,6 +23,7 @@ pub mod policy;
 pub mod prefer;
 pub mod principal;
 pub mod problem;
+pub mod quota;
 pub mod record;
 pub mod repeat;
 pub mod replay;

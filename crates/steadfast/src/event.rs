@@ -141,12 +141,13 @@ pub enum StoreOperation {
     ById,
     Scan,
     Due,
+    Count,
     Status,
 }
 
 impl StoreOperation {
     /// All of them, in the order of their numbers.
-    pub const ALL: [StoreOperation; 9] = [
+    pub const ALL: [StoreOperation; 10] = [
         StoreOperation::Insert,
         StoreOperation::Replace,
         StoreOperation::Remove,
@@ -155,6 +156,7 @@ impl StoreOperation {
         StoreOperation::ById,
         StoreOperation::Scan,
         StoreOperation::Due,
+        StoreOperation::Count,
         StoreOperation::Status,
     ];
 
@@ -169,6 +171,7 @@ impl StoreOperation {
             StoreOperation::ById => "by-id",
             StoreOperation::Scan => "scan",
             StoreOperation::Due => "due",
+            StoreOperation::Count => "count",
             StoreOperation::Status => "status",
         }
     }

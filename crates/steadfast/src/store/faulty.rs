@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use steadfast_core::key::ScopeHash;
+use steadfast_core::key::{ScopeHash, Tenant};
 use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 use tokio::sync::watch;
@@ -196,6 +196,10 @@ impl<S: Store> Store for Faulty<S> {
 
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         self.read(Kind::Due, self.store.due(now, limit))
+    }
+
+    fn count(&self, tenant: Tenant, now: WallTime) -> StoreFuture<'_, u64> {
+        self.read(Kind::Count, self.store.count(tenant, now))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

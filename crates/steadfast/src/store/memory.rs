@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use steadfast_core::fingerprint::FingerprintSecret;
-use steadfast_core::key::ScopeHash;
+use steadfast_core::key::{ScopeHash, Tenant};
 use steadfast_core::record::{Guard, OperationId, Record, State};
 use steadfast_core::time::WallTime;
 
@@ -37,6 +37,7 @@ struct Table {
     by_id: HashMap<OperationId, u64>,
     due: BTreeSet<(WallTime, u64)>,
     expiring: BTreeSet<(WallTime, u64)>,
+    tenants: HashMap<Tenant, u64>,
     fence: u64,
     /// The last date that was written or given out.
     date: WallTime,
@@ -64,6 +65,7 @@ impl Memory {
             by_id: HashMap::new(),
             due: BTreeSet::new(),
             expiring: BTreeSet::new(),
+            tenants: HashMap::new(),
             fence: fence::start(wall()),
             date: WallTime::from_unix_ms(0),
             secrets: Secrets {
@@ -183,6 +185,7 @@ impl Table {
     fn put(&mut self, at: u64, row: Record) {
         self.by_scope.insert(row.scope, at);
         self.by_id.insert(row.id, at);
+        *self.tenants.entry(row.tenant.clone()).or_default() += 1;
         self.due.extend(row.due_at().map(|due| (due, at)));
         self.expiring
             .extend(row.standing.expires_at.map(|ends| (ends, at)));
@@ -193,6 +196,12 @@ impl Table {
         let row = self.rows.remove(&at)?;
         self.by_scope.remove(&row.scope);
         self.by_id.remove(&row.id);
+        if let Some(count) = self.tenants.get_mut(&row.tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.tenants.remove(&row.tenant);
+            }
+        }
         if let Some(due) = row.due_at() {
             self.due.remove(&(due, at));
         }
@@ -223,6 +232,13 @@ impl Table {
                 .collect(),
             ..Page::default()
         }
+    }
+
+    fn count(&self, tenant: &Tenant, now: WallTime) -> u64 {
+        let all = self.tenants.get(tenant).copied().unwrap_or(0);
+        let expired = self.expiring.range(..=(now, u64::MAX));
+        let of = expired.filter(|(_, at)| self.rows.get(at).is_some_and(|r| r.tenant == *tenant));
+        all - of.count() as u64
     }
 
     fn status(&self, now: WallTime) -> Status {
@@ -278,6 +294,10 @@ impl Store for Memory {
 
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         ready(Ok(self.lock().due(now, limit)))
+    }
+
+    fn count(&self, tenant: Tenant, now: WallTime) -> StoreFuture<'_, u64> {
+        ready(Ok(self.lock().count(&tenant, now)))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

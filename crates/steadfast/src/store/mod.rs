@@ -273,6 +273,11 @@ pub trait Store: Send + Sync + 'static {
     /// page: it never says where to go on.
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page>;
 
+    /// How many rows this hashed principal has, less those past their expiry at `now` (a store may
+    /// count some of those yet, where a great many await their removal). Goes through no rows that
+    /// count.
+    fn count(&self, tenant: key::Tenant, now: WallTime) -> StoreFuture<'_, u64>;
+
     /// The store's date. Never goes back: not before the last date that was written through `apply`
     /// in any process.
     fn now(&self) -> StoreFuture<'_, WallTime>;

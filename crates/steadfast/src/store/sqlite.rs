@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use rusqlite::TransactionBehavior;
-use steadfast_core::key::ScopeHash;
+use steadfast_core::key::{ScopeHash, Tenant};
 use steadfast_core::record::{Guard, OperationId, Record};
 use steadfast_core::time::WallTime;
 
@@ -237,6 +237,10 @@ impl Store for Sqlite {
             self.shared.note(&page.rows);
             Ok(page)
         })
+    }
+
+    fn count(&self, tenant: Tenant, now: WallTime) -> StoreFuture<'_, u64> {
+        Box::pin(self.look_ups.run(move |reader| reader.count(&tenant, now)))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast_core::key::ScopeHash;
+use steadfast_core::key::{ScopeHash, Tenant};
 use steadfast_core::record::{Guard, OperationId, Record};
 use steadfast_core::time::{MonoTime, WallTime};
 
@@ -84,6 +84,10 @@ impl Store for Timed {
 
     fn due(&self, now: WallTime, limit: u32) -> StoreFuture<'_, Page> {
         self.timed(StoreOperation::Due, self.store.due(now, limit))
+    }
+
+    fn count(&self, tenant: Tenant, now: WallTime) -> StoreFuture<'_, u64> {
+        self.timed(StoreOperation::Count, self.store.count(tenant, now))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {

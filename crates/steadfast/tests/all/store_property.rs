@@ -368,6 +368,12 @@ impl<S: Store> World<S> {
             let stands = self.stands(key).await?;
             prop_assert_eq!(stands.as_ref(), self.model.rows.get(&key));
         }
+        let now = WallTime::from_unix_ms(self.now);
+        let live = self.model.rows.values().filter(|row| !row.is_expired(now));
+        // All keys here are of one principal.
+        let tenant = rows::started(0, 0, Start::Reserved, now).tenant;
+        let count = self.store.inner().count(tenant, now).await;
+        prop_assert_eq!(count, Ok(live.count() as u64));
         Ok(())
     }
 

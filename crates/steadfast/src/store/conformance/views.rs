@@ -14,6 +14,7 @@ pub(super) async fn exercise<S: Store>(make: &impl Fn() -> S) {
     a_scan_filters(make()).await;
     a_scan_goes_on_at_its_cursor(make()).await;
     it_counts_what_is_there(make()).await;
+    it_counts_the_rows_of_a_principal(make()).await;
     secrets_are_made_once(make()).await;
     who_waits_is_told_of_a_replacement_and_a_removal(make()).await;
     who_waits_for_what_has_passed_is_told_at_once(make()).await;
@@ -215,6 +216,54 @@ async fn it_counts_what_is_there<S: Store>(store: S) {
     assert_eq!(stats(29_999, 0).await.leases_over, 0);
     let last = stats(30_000, 0).await;
     assert_eq!((last.leases_over, last.tenants.len()), (3, 0));
+}
+
+async fn it_counts_the_rows_of_a_principal<S: Store>(store: S) {
+    let tenant = |n: u64| Tenant::from_stored(&format!("{n:032x}")).expect("a hash is a tenant");
+    let count = async |of, at| soon(store.count(of, date(at))).await.expect("a count");
+    assert_eq!(count(tenant(1), 0).await, 0);
+    // Two holds and two finished rows of one, which expire after 1 s; another's; everybody's.
+    let mut rows = Vec::new();
+    for (n, of) in [
+        (1, tenant(1)),
+        (2, tenant(1)),
+        (4, tenant(1)),
+        (5, tenant(1)),
+        (6, tenant(2)),
+        (7, Tenant::anonymous()),
+    ] {
+        let mut row = match n {
+            1..4 => rows::reserved(n),
+            _ => rows::completed(n),
+        };
+        row.tenant = of;
+        rows.push(insert(&store, &row).await);
+    }
+    assert_eq!(count(tenant(1), 999).await, 4);
+    assert_eq!(count(tenant(1), 1000).await, 2, "past at the date itself");
+    assert_eq!(count(tenant(2), 999).await, 1);
+    assert_eq!(
+        count(Tenant::anonymous(), 999).await,
+        1,
+        "is a principal, too"
+    );
+    // Neither an insert that meets a row nor a replacement is one row more.
+    apply(&store, Op::Insert(Box::new(rows[0].clone()))).await;
+    let mut next = renewed(&rows[0]);
+    done(apply(&store, replacement(&next, rows[0].guard(), true)).await);
+    assert_eq!(count(tenant(1), 999).await, 4);
+    next = renewed(&rows[2]);
+    next.id = OperationId::new(&next.scope, 5);
+    next.standing.expires_at = None;
+    done(apply(&store, replacement(&next, rows[2].guard(), false)).await);
+    assert_eq!(count(tenant(1), 1000).await, 3, "it expires no more");
+    let (scope, guard) = (rows[1].scope, rows[1].guard());
+    apply(&store, Op::Remove { scope, guard }).await;
+    assert_eq!(count(tenant(1), 999).await, 3);
+    let (now, limit) = (date(1000), 10);
+    apply(&store, Op::Expire { now, limit }).await;
+    assert_eq!(count(tenant(1), 0).await, 2);
+    assert_eq!(count(tenant(2), 0).await, 0);
 }
 
 async fn secrets_are_made_once<S: Store>(store: S) {

@@ -6,7 +6,8 @@
 //! action = "fail" / "full" / "hang" / "hold" / "crash"
 //! point  = "before" / "after"
 //! kind   = "write" (the default) / "insert" / "replace" / "remove" / "expire" / a state's name
-//!        / "read" / "get" / "by-id" / "scan" / "due" / "now" / "secrets" / "changed" / "status"
+//!        / "read" / "get" / "by-id" / "scan" / "due" / "count" / "now" / "secrets" / "changed"
+//!        / "status"
 //! calls  = number / number "+"
 //! ```
 //! `crash:before:3` ends the process before its third write; `fail:after:replace:2` performs the
@@ -87,6 +88,8 @@ pub enum Kind {
     Scan,
     /// A read of due rows.
     Due,
+    /// A count of a principal's rows.
+    Count,
     /// The store's date.
     Now,
     /// The store's secrets.
@@ -197,6 +200,7 @@ fn kind(word: &str) -> Option<Kind> {
         "by-id" => Kind::ById,
         "scan" => Kind::Scan,
         "due" => Kind::Due,
+        "count" => Kind::Count,
         "now" => Kind::Now,
         "secrets" => Kind::Secrets,
         "changed" => Kind::Changed,

@@ -93,6 +93,7 @@ fn serve(conn: &Connection, jobs: &Mutex<Receiver<Job>>) {
         by_scope: None,
         by_id: None,
         by_bare_id: None,
+        count: None,
     };
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
@@ -109,6 +110,7 @@ pub(super) struct Reader<'c> {
     by_scope: Option<Statement<'c>>,
     by_id: Option<Statement<'c>>,
     by_bare_id: Option<Statement<'c>>,
+    pub(super) count: Option<Statement<'c>>,
 }
 
 impl Reader<'_> {

@@ -17,6 +17,7 @@ pub(super) const APPLICATION_ID: i32 = 0x5366_7374;
 const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001.sql"),
     include_str!("migrations/0002.sql"),
+    include_str!("migrations/0003.sql"),
 ];
 
 /// The version that this build reads and writes.
@@ -170,6 +171,31 @@ mod tests {
             )
             .expect("a plan");
         assert!(plan.contains("records_by_bare_id"), "{plan}");
+    }
+
+    #[test]
+    fn a_store_of_an_earlier_version_counts_the_records_that_it_has() {
+        let mut conn = Connection::open_in_memory().expect("a database");
+        conn.execute_batch(MIGRATIONS[0]).expect("version 1");
+        conn.pragma_update(None, "user_version", 1).expect("said");
+        let insert = |conn: &Connection, n: u8, tenant: &str| {
+            let sql = "INSERT INTO records VALUES (?1, ?2, ?2, ?2, ?3, '', '', '', 0, 0, 1, '', \
+                       '', 0, 0, 0, '', 0, '', '', NULL, '', '', 0, 0, NULL, NULL, NULL, '')";
+            conn.execute(sql, params![n, [n], tenant]).expect("a row");
+        };
+        for (n, tenant) in [(1, "a"), (2, "b"), (3, "a")] {
+            insert(&conn, n, tenant);
+        }
+        migrate(&mut conn).expect("migrated");
+        insert(&conn, 4, "a");
+        conn.execute("DELETE FROM records WHERE tenant = 'b'", [])
+            .expect("removed");
+        let mut counts = conn
+            .prepare("SELECT tenant, records FROM tenants")
+            .expect("counts");
+        let counts = counts.query_map([], |row| Ok((row.get(0)?, row.get(1)?)));
+        let counts: Result<Vec<(String, i64)>, _> = counts.expect("counts").collect();
+        assert_eq!(counts, Ok(vec![("a".to_owned(), 3)]));
     }
 
     #[test]

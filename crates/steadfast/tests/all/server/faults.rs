@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use steadfast::clock;
-use steadfast::core::key::ScopeHash;
+use steadfast::core::key::{ScopeHash, Tenant};
 use steadfast::core::record::{Guard, OperationId, Record};
 use steadfast::core::time::WallTime;
 use steadfast::store::memory::Memory;
@@ -26,6 +26,7 @@ pub enum Act {
     Expire,
     Get,
     ById,
+    Count,
     Now,
 }
 
@@ -238,6 +239,10 @@ impl Store for Faulty {
             Ok(page)
         };
         Box::pin(self.read(Act::Get, due))
+    }
+
+    fn count(&self, tenant: Tenant, now: WallTime) -> StoreFuture<'_, u64> {
+        Box::pin(self.read(Act::Count, self.memory.count(tenant, now)))
     }
 
     fn now(&self) -> StoreFuture<'_, WallTime> {
