@@ -156,6 +156,8 @@ pub struct Idempotency {
     pub on_store_failure: OnStoreFailure,
     /// How long a keyed request waits for its store.
     pub store_timeout: Duration,
+    /// Live keys that one principal may have, over all routes; new ones are refused beyond.
+    pub key_quota: u64,
 }
 
 impl Default for Idempotency {
@@ -177,6 +179,7 @@ impl Default for Idempotency {
             fingerprint: FingerprintOptions::default(),
             on_store_failure: OnStoreFailure::Refuse,
             store_timeout: Duration::from_secs(2),
+            key_quota: 100_000,
         }
     }
 }

@@ -43,6 +43,8 @@ pub enum Slug {
     Overloaded,
     /// The route cannot tell whose request it is.
     PrincipalUnknown,
+    /// The principal has as many live keys as it may.
+    QuotaExceeded,
     /// Finished; its answer was not kept.
     ResponseNotStored,
     /// The store gave no answer; nothing was sent.
@@ -56,7 +58,7 @@ pub enum Slug {
 /// One line of the table: slug, status, effect, retryable, title.
 type Line = (Slug, &'static str, u16, Effect, bool, &'static str);
 
-const TABLE: [Line; 18] = {
+const TABLE: [Line; 19] = {
     use Effect::{None, Unknown};
     use Slug::*;
     [
@@ -171,6 +173,14 @@ const TABLE: [Line; 18] = {
             None,
             false,
             "The principal is not known",
+        ),
+        (
+            QuotaExceeded,
+            "quota-exceeded",
+            429,
+            None,
+            true,
+            "Too many live keys",
         ),
         (
             ResponseNotStored,
@@ -366,7 +376,9 @@ impl Problem {
                 "http_response_timeout"
             }
             Slug::UpstreamFailed | Slug::OutcomeUnknown => "http_response_incomplete",
-            Slug::InProgress | Slug::ResponseNotStored => "http_request_denied",
+            Slug::InProgress | Slug::QuotaExceeded | Slug::ResponseNotStored => {
+                "http_request_denied"
+            }
             Slug::Overloaded | Slug::StoreUnavailable => "proxy_internal_error",
         }
     }

@@ -78,6 +78,7 @@ impl KeyedOutcome {
             | Slug::OperationNotFound
             | Slug::Overloaded
             | Slug::PrincipalUnknown
+            | Slug::QuotaExceeded
             | Slug::StoreUnavailable => KeyedOutcome::Refused,
         }
     }
@@ -185,6 +186,7 @@ impl RequestOutcome {
             | Slug::OperationNotFound
             | Slug::Overloaded
             | Slug::PrincipalUnknown
+            | Slug::QuotaExceeded
             | Slug::StoreUnavailable => RequestOutcome::Refused,
         }
     }

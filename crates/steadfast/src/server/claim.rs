@@ -1,6 +1,7 @@
 //! Claiming a record: one durable write that at most one caller of a key wins.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use steadfast_core::record::{self, Admission, Guard, OperationId, Record, Request, Start};
 use steadfast_core::time::MonoTime;
@@ -8,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
 use super::caller::{Gate, Given, Reply};
 use super::execute::Execute;
+use super::quota::{self, Admitted};
 use super::{Asked, Server, reply, withdraw, work};
 use crate::clock;
 use crate::store::{Op, StoreError, Written};
@@ -140,18 +142,29 @@ async fn rounds(
     start: Start,
 ) -> Result<Claim, StoreError> {
     let mut last = request.id;
+    let admitted = quota::admit(server, asked).await?;
     for _ in 0..ROUNDS_MAX {
         let asked_at = clock::mono_now();
-        let now = server.store().now().await?;
-        let first = record::reserve(request, start, now);
-        let op = Op::Insert(Box::new(first.clone()));
-        let row = match Written::of(&first, server.store().apply(op).await?) {
-            Written::Done(row) => return Ok(Claim::Own(row, asked_at)),
-            Written::Gone => continue,
-            Written::Stands(row) => row,
+        let stands = match &admitted {
+            Admitted::New(_) => insert(server, request, start).await?,
+            // Beyond the quota nothing begins, and all that stands goes on as ever.
+            Admitted::Full(_) => match server.store().get(asked.scope).await? {
+                Some(row) => Written::Stands(Box::new(row)),
+                None => Written::Gone,
+            },
+        };
+        let row = match (stands, &admitted) {
+            (Written::Done(row), _) => {
+                admitted.inserted();
+                return Ok(Claim::Own(row, asked_at));
+            }
+            (Written::Gone, Admitted::New(_)) => continue,
+            (Written::Gone, Admitted::Full(after)) => return Ok(beyond_quota(*after)),
+            (Written::Stands(row), _) => row,
         };
         last = row.id;
         if row.standing.owner == request.owner && row.is_held() {
+            admitted.inserted();
             return Ok(Claim::Own(row, asked_at));
         }
         let (next, guard) = match meet(server, asked, request, start, &row).await? {
@@ -159,16 +172,35 @@ async fn rounds(
             Met::Changed => continue,
             Met::Start(next, guard) => (next, guard),
         };
+        // What is past its expiry counts no more, so that another operation is a key more.
+        let is_new = next.id != row.id;
+        if let (true, Admitted::Full(after)) = (is_new, &admitted) {
+            return Ok(beyond_quota(*after));
+        }
         let op = Op::Replace {
             next: next.clone(),
             guard,
             draw: true,
         };
         if let Written::Done(row) = Written::of(&next, server.store().apply(op).await?) {
+            if is_new {
+                admitted.inserted();
+            }
             return Ok(Claim::Own(row, asked_at));
         }
     }
     Ok(Claim::Meets(Reply::problem(&reply::in_progress(last))))
+}
+
+async fn insert(server: &Server, request: &Request, start: Start) -> Result<Written, StoreError> {
+    let now = server.store().now().await?;
+    let first = record::reserve(request, start, now);
+    let op = Op::Insert(Box::new(first.clone()));
+    Ok(Written::of(&first, server.store().apply(op).await?))
+}
+
+fn beyond_quota(after: Duration) -> Claim {
+    Claim::Meets(Reply::problem(&reply::quota_exceeded(after)))
 }
 
 /// What a request meets at a row.

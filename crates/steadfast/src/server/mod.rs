@@ -37,6 +37,7 @@ mod layer;
 mod observe;
 pub mod operate;
 mod operation;
+mod quota;
 mod repeat;
 mod reply;
 mod serve;
@@ -111,6 +112,7 @@ struct Inner {
     tasks: Arc<Semaphore>,
     waiting: wait::Waiting,
     withdrawn: withdraw::Withdrawn,
+    quotas: quota::Quotas,
     leases: observe::Leases,
     unreadable: observe::Unreadable,
     trust: Trust,
@@ -136,6 +138,7 @@ impl Server {
             tasks: Arc::new(Semaphore::new(limits.tasks)),
             waiting: wait::Waiting::new(limits.waiters),
             withdrawn: withdraw::Withdrawn::default(),
+            quotas: quota::Quotas::default(),
             leases: observe::Leases::default(),
             unreadable: observe::Unreadable::default(),
             trust: Trust::new(now, clock::mono_now(), limits.lease),

@@ -1,5 +1,7 @@
 //! What the caller is given, as HTTP.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use steadfast_core::breaker::Shut;
@@ -145,6 +147,16 @@ pub(super) fn too_late() -> Problem {
     let detail = "The deadline passed before anything was sent. An earlier request with this key \
                   may have executed. Send the same request with the same key and more time.";
     Problem::new(Slug::DeadlineExceeded, detail).with_effect(Effect::None)
+}
+
+/// 429 `quota-exceeded`: a key that stands is never removed to make room for another.
+pub(super) fn quota_exceeded(after: Duration) -> Problem {
+    let detail = "This caller has as many live keys as it may (key_quota), so nothing was sent, and \
+                  none of them is removed before its time. Send the same request with the same key \
+                  again once some have expired.";
+    let seconds = after.as_millis().div_ceil(1000).max(1);
+    Problem::new(Slug::QuotaExceeded, detail)
+        .retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))
 }
 
 /// 409 `in-progress`.

@@ -13,6 +13,7 @@ pub mod faults;
 mod leases;
 mod leaving;
 mod observed;
+mod quota;
 mod repeats;
 mod same;
 pub mod script;

@@ -18,8 +18,8 @@ async fn ask(world: &World, method: Method, path: &str, who: &'static str) -> Se
         })
     };
     let answer = status::serve(&world.server, &method, path, asks).await;
-    let refused = |problem| steadfast::server::problem(&problem);
-    Seen::of(answer.unwrap_or_else(|problem| refused(problem))).await
+    let answer = answer.unwrap_or_else(|problem| steadfast::server::problem(&problem));
+    Seen::of(answer).await
 }
 
 async fn get(world: &World, path: &str) -> Seen {
