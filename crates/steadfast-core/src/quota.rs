@@ -24,8 +24,8 @@ const SUGGESTED_MAX: Duration = Duration::from_secs(3600);
 pub struct Known {
     /// Live keys, as the store counted them.
     pub counted: u64,
-    /// Keys that began here and that the count may not have in it: those inserted since it was asked
-    /// for, and those on their way.
+    /// Keys that began here and that the count may not have in it: those inserted since it was
+    /// asked for, and those on their way.
     pub unsure: u64,
 }
 

@@ -458,6 +458,11 @@ pub const ABOUT: &[About] = {
             "how long a keyed request waits for its store",
         ),
         row(
+            "idempotency.key_quota",
+            Whole(1, keyed::MOST_KEYS),
+            "live keys of one principal, over all routes; beyond, new ones get 429",
+        ),
+        row(
             "principal",
             Principal,
             "whose request it is: authorization, header:NAME, cookie:NAME or anonymous",

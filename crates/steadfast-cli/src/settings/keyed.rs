@@ -26,6 +26,9 @@ pub(super) const MOST_BITS: u32 = 256;
 /// Most waiters that one key can have: as many as there may be in all.
 pub(super) const MOST_WAITERS: u32 = 10_000;
 
+/// Most live keys that a principal can have: no store here holds more.
+pub(super) const MOST_KEYS: u32 = 1_000_000_000;
+
 /// Shortest lease: a third of it must be time enough for a store to take a renewal.
 const SHORTEST_LEASE_MS: u64 = 100;
 
@@ -118,6 +121,9 @@ pub fn read(layers: &mut Layers<'_>) -> Idempotency {
             word(v, &on_store_failure)
         }),
         store_timeout: base.store_timeout,
+        key_quota: layers.take("idempotency.key_quota", base.key_quota, |v| {
+            whole(v, 1..=MOST_KEYS).map(u64::from)
+        }),
     };
     check_body_retention(layers, &read);
     read

@@ -200,6 +200,7 @@ pub const SETTINGS: &[Setting] = {
         acted(Shared, "idempotency.fingerprint_ignore"),
         acted(Shared, "idempotency.on_store_failure"),
         acted(Shared, "idempotency.store_timeout"),
+        acted(Shared, "idempotency.key_quota"),
         not_yet(
             Shared,
             "idempotency.lookup",
@@ -210,13 +211,6 @@ pub const SETTINGS: &[Setting] = {
             Shared,
             "idempotency.compensate",
             "nothing is compensated",
-            &[],
-        ),
-        // No number says "no quota": even a large one is a promise that would not be kept.
-        not_yet(
-            Shared,
-            "idempotency.key_quota",
-            "live keys are not counted",
             &[],
         ),
         acted(Shared, "principal"),

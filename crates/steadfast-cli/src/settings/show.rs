@@ -226,6 +226,7 @@ fn idempotency(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
         ("fingerprint_ignore", json!(ignored)),
         ("on_store_failure", json!(on_store_failure)),
         ("store_timeout", json!(show_length(rules.store_timeout))),
+        ("key_quota", json!(rules.key_quota)),
     ];
     let path = |name: &'static str| {
         let settings = super::names::SETTINGS.iter().map(|setting| setting.name);

@@ -15,6 +15,7 @@ mod once;
 mod prefer;
 mod principals;
 mod process;
+mod quota;
 mod requests;
 mod routes;
 pub mod running;

@@ -151,9 +151,9 @@ pub(super) fn too_late() -> Problem {
 
 /// 429 `quota-exceeded`: a key that stands is never removed to make room for another.
 pub(super) fn quota_exceeded(after: Duration) -> Problem {
-    let detail = "This caller has as many live keys as it may (key_quota), so nothing was sent, and \
-                  none of them is removed before its time. Send the same request with the same key \
-                  again once some have expired.";
+    let detail = "This caller has as many live keys as it may (key_quota), so nothing was sent. \
+                  None of them is removed before its time: send the same request with the same \
+                  key again once some have expired.";
     let seconds = after.as_millis().div_ceil(1000).max(1);
     Problem::new(Slug::QuotaExceeded, detail)
         .retry_after(u64::try_from(seconds).unwrap_or(u64::MAX))

@@ -101,7 +101,7 @@ fn date(at: Option<WallTime>) -> Value {
 ///
 /// GET and HEAD of [`OPERATIONS`] and an id give the state of the operation, with `Retry-After`
 /// while it is not final; of the same and `/response` its stored answer, or 409 `in-progress`,
-/// `outcome-unknown` or `response-not-stored`. Any other method is 405, whatever the path.
+/// `outcome-unknown` or `response-not-stored`. Any other method is 405, whatever the id.
 ///
 /// # Errors
 /// `operation-not-found`, the same for an id that is missing, malformed, expired or another's: each
@@ -113,10 +113,11 @@ pub async fn serve(
     path: &str,
     asks: impl FnOnce(&str) -> Option<Principal>,
 ) -> Result<Response<Body>, Problem> {
-    if !matches!(*method, Method::GET | Method::HEAD) {
+    let rest = path.strip_prefix(OPERATIONS);
+    if rest.is_some() && !matches!(*method, Method::GET | Method::HEAD) {
         return Ok(not_allowed(method));
     }
-    let rest = path.strip_prefix(OPERATIONS).unwrap_or_default();
+    let rest = rest.unwrap_or_default();
     let (id, wants_answer) = match rest.strip_suffix("/response") {
         Some(id) => (id, true),
         None => (rest, false),

@@ -4,7 +4,10 @@
 use std::convert::Infallible;
 
 use steadfast::body::full;
+use steadfast::core::record::OperationId;
 use steadfast::server::{IdempotencyLayer, sweep};
+use steadfast::store::Op;
+use steadfast::store::conformance::rows;
 use tower::{Layer, ServiceExt, service_fn};
 
 use super::script::Turn;
@@ -38,6 +41,28 @@ async fn a_record_is_held_for_24_hours_from_its_end_and_no_longer() {
         (201, Some("false"), None)
     );
     assert_eq!(world.script.effects(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_one_principal_100_000_keys_live_and_the_next_is_refused() {
+    let world = World::new().await;
+    world.send(charge(50)).await;
+    let mut row = world.row().await;
+    for n in 2..100_000 {
+        row.scope = rows::scope(n);
+        row.id = OperationId::new(&row.scope, u128::from(n));
+        let insert = Op::Insert(Box::new(row.clone()));
+        world.store.memory().apply(insert).await.unwrap();
+    }
+    pass(2 * SECOND).await;
+    let last = world.send(charge(50).under(OTHER_KEY)).await;
+    assert_eq!(last.told(), (201, Some("false"), None));
+    let next = charge(50).under("5d0b1f9e-7d0a-4b43-9a3a-3b0c8a4a7d10");
+    let refused = world.send(next.clone()).await;
+    refused.is_problem(429, "quota-exceeded", "none", true);
+    // A day's keys end so far apart: 0.864 s.
+    assert_eq!(refused.header("retry-after"), Some("1"));
+    assert_eq!(world.send(next.of("Bearer bob")).await.status, 201);
 }
 
 #[tokio::test(start_paused = true)]
