@@ -243,7 +243,10 @@ impl<'a> Reader<'a> {
 mod tests {
     use super::*;
 
-    fn of(lines: &[&str]) -> (Option<u64>, bool) {
+    /// The seconds of `wait`, and `respond-async`.
+    type Found = (Option<u64>, bool);
+
+    fn of(lines: &[&str]) -> Found {
         let mut headers = HeaderMap::new();
         for line in lines {
             headers.append(PREFER, line.parse().unwrap());
@@ -255,7 +258,7 @@ mod tests {
     // rule: preferences-are-read-by-their-grammar
     #[test]
     fn preferences_are_read_by_their_grammar_and_the_rest_is_passed_by() {
-        let table: [(&[&str], (Option<u64>, bool)); 29] = [
+        let table: [(&[&str], Found); 29] = [
             (&[], (None, false)),
             (&["wait=5"], (Some(5), false)),
             (&["WAIT = \"5\""], (Some(5), false)),
