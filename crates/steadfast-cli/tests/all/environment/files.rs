@@ -42,9 +42,9 @@ fn a_file_that_is_not_a_store_of_ours_is_refused_and_stays_byte_for_byte() {
     let text = "the file is not an SQLite database; nothing was changed, choose another path";
     let database =
         "the file is another program's database; nothing was changed, choose another path";
-    let newer = "its schema is version 99 and this build knows versions up to 2; use the steadfast \
+    let newer = "its schema is version 99 and this build knows versions up to 3; use the steadfast \
                  that wrote it, or a newer one";
-    let older = "its schema is version 0 and this build knows versions up to 2; use the steadfast \
+    let older = "its schema is version 0 and this build knows versions up to 3; use the steadfast \
                  that wrote it, or a newer one";
     type Make = fn(&Folder);
     let table: [(Make, &str); 7] = [

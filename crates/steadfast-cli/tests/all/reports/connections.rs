@@ -32,7 +32,7 @@ async fn a_body_that_nobody_needed_is_never_taken_for_a_request() {
         ("/v1/x", "Idempotency-Key: weak\r\n".to_owned(), 400),
         ("/v1/../x", key.clone(), 400),
         ("/elsewhere", key.clone(), 404),
-        ("/.steadfast/operations/1", key.clone(), 404),
+        ("/.steadfast/operations/1", key.clone(), 405),
         ("/v1/x", format!("{key}Request-Timeout-Ms: 0\r\n"), 504),
         ("/v1/x", format!("{key}Cookie: a=1\r\n"), 400),
         ("/v1/x", format!("{key}Connection: host\r\n"), 400),
