@@ -31,6 +31,7 @@ pub mod conformance;
 pub mod faulty;
 mod fence;
 pub mod memory;
+pub mod sealed;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;

@@ -8,4 +8,5 @@ mod second_process;
 mod server;
 mod store_memory;
 mod store_property;
+mod store_sealed;
 mod store_sqlite;
