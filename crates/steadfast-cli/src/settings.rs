@@ -23,6 +23,7 @@ pub mod peers;
 mod retries;
 pub mod routes;
 pub mod schema;
+pub mod sealing;
 pub mod secret;
 pub mod show;
 #[cfg(test)]
@@ -32,6 +33,7 @@ pub mod value;
 mod warnings;
 
 use steadfast::client::{Scheme, TlsError, TlsFiles, TlsPart, UpstreamTls};
+use steadfast::store::sealed::Keys;
 
 use address::StoreUrl;
 use document::{Entry, LARGEST_FILE, Table, Value};
@@ -137,6 +139,27 @@ pub fn store(
     flag: Option<&str>,
     environment: &Environment,
 ) -> Result<StoreUrl, Faults> {
+    of_store(config, flag, environment, top::store_of)
+}
+
+/// The same, with the keys of what the store keeps. Without a file there are none.
+pub fn store_and_keys(
+    config: Option<&Path>,
+    flag: Option<&str>,
+    environment: &Environment,
+) -> Result<(StoreUrl, Keys), Faults> {
+    of_store(config, flag, environment, |sources, faults| {
+        let keys = top::sealing_of(sources, faults).keys;
+        (top::store_of(sources, faults), keys)
+    })
+}
+
+fn of_store<T>(
+    config: Option<&Path>,
+    flag: Option<&str>,
+    environment: &Environment,
+    read: impl Fn(&top::Sources<'_>, &mut Vec<Fault>) -> T,
+) -> Result<T, Faults> {
     let flags = Flags {
         store: flag.map(str::to_owned),
         ..Flags::default()
@@ -159,9 +182,9 @@ pub fn store(
         environment,
     };
     let mut faults = Vec::new();
-    let store = top::store_of(&sources, &mut faults);
+    let found = read(&sources, &mut faults);
     Faults::none(faults)?;
-    Ok(store)
+    Ok(found)
 }
 
 /// What upstreams are trusted by, read once. Files that are named are judged although no upstream

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use steadfast::store::Store;
 use steadfast::store::memory::Memory;
+use steadfast::store::sealed::{Keys, Sealed};
 use steadfast::store::sqlite::{OpenError, Sqlite};
 use steadfast_core::fingerprint::FingerprintSecret;
 
@@ -44,19 +45,29 @@ impl std::error::Error for NotOpened {}
 
 /// Opens the store of a gateway. One in memory is made for this process, and so knows its secret.
 pub fn for_gateway(top: &Top) -> Result<Arc<dyn Store>, NotOpened> {
+    let keys = &top.encrypt_with.keys;
     match (&top.store, &top.secret) {
         (StoreUrl::Memory, Some(secret)) => {
             let memory = Memory::new();
             let (id, bytes) = FingerprintSecret::of_text(secret.expose());
             memory.register_secret(id, bytes);
-            Ok(Arc::new(memory))
+            Ok(sealed(Arc::new(memory), keys))
         }
-        (url, _) => open(url, Open::Prepare),
+        (url, _) => open(url, Open::Prepare, keys),
     }
 }
 
-/// Opens the store at `url`.
-pub fn open(url: &StoreUrl, how: Open) -> Result<Arc<dyn Store>, NotOpened> {
+/// Opens the store at `url`, with the keys of the answers in it. Without them it is opened as well:
+/// what is not encrypted can be read, and of the rest it says which key is missing.
+pub fn open(url: &StoreUrl, how: Open, keys: &Keys) -> Result<Arc<dyn Store>, NotOpened> {
+    plain(url, how).map(|store| sealed(store, keys))
+}
+
+fn sealed(store: Arc<dyn Store>, keys: &Keys) -> Arc<dyn Store> {
+    Arc::new(Sealed::new(store, keys.clone()))
+}
+
+fn plain(url: &StoreUrl, how: Open) -> Result<Arc<dyn Store>, NotOpened> {
     match (url, how) {
         (StoreUrl::Sqlite(path), Open::Prepare) => {
             Ok(Arc::new(Sqlite::open(path).map_err(NotOpened::Sqlite)?))

@@ -69,7 +69,10 @@ fn start(settings: &Settings, log: &Log) -> io::Result<Exit> {
         let listens =
             format!("steadfast listens on http://{data}, for operators on http://{admin}");
         log.tell(Level::INFO, &listens);
-        let kept = format!("records are kept in {}", settings.top.store);
+        let mut kept = format!("records are kept in {}", settings.top.store);
+        if let Some(id) = settings.top.encrypt_with.keys.ids().next() {
+            kept.push_str(&format!(", their answers encrypted with the key `{id}`"));
+        }
         log.tell(Level::INFO, &kept);
         let ended = serve(settings, prepared, sockets, stop).await;
         let (cut, stopped) = (ended.cut, ended.stopped);

@@ -15,7 +15,7 @@ use super::{print_store_error, runtime};
 use crate::args::{KeysCommand, ListArgs, NewKeyArgs, ShowArgs, StoreArgs};
 use crate::run::Exit;
 use crate::settings::environment::Environment;
-use crate::settings::store as store_of;
+use crate::settings::store_and_keys;
 use crate::stores::{Open, open};
 
 mod print;
@@ -143,11 +143,12 @@ fn opened(
     environment: &Environment,
     console: &mut Console<'_>,
 ) -> Result<Arc<dyn Store>, Stop> {
-    let url = match store_of(args.config.as_deref(), args.store.as_deref(), environment) {
-        Ok(url) => url,
+    let (config, store) = (args.config.as_deref(), args.store.as_deref());
+    let (url, keys) = match store_and_keys(config, store, environment) {
+        Ok(found) => found,
         Err(faults) => return Err(Stop::Told(refuse(&faults, console.err)?)),
     };
-    open(&url, Open::Existing)
+    open(&url, Open::Existing, &keys)
         .map_err(|error| Stop::Say(Exit::Configuration, format!("store = \"{url}\": {error}")))
 }
 

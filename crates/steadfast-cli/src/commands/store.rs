@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, json};
+use steadfast::store::sealed::Keys;
 use steadfast::store::sqlite::Sqlite;
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::record::State;
@@ -95,7 +96,8 @@ fn print_sql(url: &StoreUrl, json: bool, out: &mut dyn Write) -> io::Result<Exit
     Ok(Exit::Done)
 }
 
-/// What the store says of itself, after it was opened as `how` says.
+/// What the store says of itself, after it was opened as `how` says. No answer is read, so no key
+/// is asked for.
 fn status(
     url: &StoreUrl,
     how: Open,
@@ -103,7 +105,7 @@ fn status(
     out: &mut dyn Write,
     err: &mut dyn Write,
 ) -> io::Result<Exit> {
-    let store = match open(url, how) {
+    let store = match open(url, how, &Keys::default()) {
         Ok(store) => store,
         Err(error) => {
             writeln!(err, "error: store = \"{url}\": {error}")?;

@@ -62,6 +62,8 @@ pub enum Shape {
     Range(u32),
     /// A place where a secret is.
     Secret,
+    /// Keys, each with its name and its place.
+    Keys,
 }
 
 /// One setting, for a person.
@@ -151,6 +153,11 @@ pub const ABOUT: &[About] = {
             "log.attempts",
             Switch,
             "a line for each attempt; also STEADFAST_LOG_ATTEMPTS",
+        ),
+        row(
+            "encrypt_with",
+            Keys,
+            "keys of stored answers, [{ id, file }]: the first writes, all read",
         ),
         unset(
             "upstream_tls.ca",

@@ -12,6 +12,7 @@ use super::MOST_ROUTES;
 use super::about::{About, Shape, acted, built_in};
 use super::level::{DEFAULTS, ROUTE};
 use super::names::Level;
+use super::sealing;
 use super::top::LONGEST_PATH;
 
 const LENGTH: &str = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
@@ -142,11 +143,28 @@ fn shape(shape: Shape) -> Value {
             range
         }
         Shape::Secret => json!({ "$ref": "#/$defs/secret" }),
+        Shape::Keys => keys(),
     }
 }
 
 fn whole(least: u32, most: u32) -> Value {
     json!({ "type": "integer", "minimum": least, "maximum": most })
+}
+
+fn keys() -> Value {
+    let place = |name: &str| {
+        json!({
+            "type": "object", "additionalProperties": false, "required": ["id", name],
+            "properties": {
+                "id": { "type": "string", "pattern": sealing::id_pattern() },
+                name: { "type": "string", "minLength": 1 },
+            },
+        })
+    };
+    json!({
+        "type": "array", "maxItems": sealing::MOST_KEYS,
+        "items": { "oneOf": [place("file"), place("env")] },
+    })
 }
 
 fn secret() -> Value {

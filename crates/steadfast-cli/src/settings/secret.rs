@@ -76,15 +76,22 @@ fn source(value: &Value) -> Result<Source, Wrong> {
             return Err(Wrong::new(Kind::WrongType, reason, HELP));
         }
     };
-    match &table[..] {
-        [(name, entry)] => match (&**name, &entry.value) {
-            ("env", Value::Text(variable)) if !variable.is_empty() => {
-                Ok(Source::Variable(variable.clone()))
-            }
-            ("file", Value::Text(path)) if !path.is_empty() => Ok(Source::File(path.clone())),
-            _ => Err(Wrong::invalid("this names no place of a secret", HELP)),
-        },
-        _ => Err(Wrong::invalid("a secret has exactly one place", HELP)),
+    let members: Vec<_> = table.iter().map(|(name, e)| (&**name, &e.value)).collect();
+    place(&members).ok_or_else(|| {
+        let reason = match members[..] {
+            [_] => "this names no place of a secret",
+            _ => "a secret has exactly one place",
+        };
+        Wrong::invalid(reason, HELP)
+    })
+}
+
+/// The place that these members of a table name.
+pub(super) fn place(members: &[(&str, &Value)]) -> Option<Source> {
+    match members {
+        [("env", Value::Text(name))] if !name.is_empty() => Some(Source::Variable(name.clone())),
+        [("file", Value::Text(path))] if !path.is_empty() => Some(Source::File(path.clone())),
+        _ => None,
     }
 }
 
@@ -92,21 +99,11 @@ fn source(value: &Value) -> Result<Source, Wrong> {
 /// its end, as editors leave it, does not count.
 pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result<Secret, Wrong> {
     let source = source(value)?;
-    let text = match &source {
-        Source::Variable(name) => environment.get(name).flatten().ok_or_else(|| {
-            let reason = format!("the environment variable `{name}` is not set, or no UTF-8");
-            Wrong::new(Kind::Unreadable, reason, "set it, or name another")
-        })?,
-        Source::File(path) => &read_file(Path::new(path)).map_err(|reason| {
-            let reason = format!("`{path}` cannot be read: {reason}");
-            Wrong::new(
-                Kind::Unreadable,
-                reason,
-                "correct the path or its permissions",
-            )
-        })?,
-    };
-    let text = text.strip_suffix('\n').unwrap_or(text);
+    let text = String::from_utf8(found(&source, environment)?).map_err(|_| {
+        let next = "make one with `openssl rand -hex 32`";
+        Wrong::new(Kind::Unreadable, "the secret is no UTF-8", next)
+    })?;
+    let text = text.strip_suffix('\n').unwrap_or(&text);
     let text = text.strip_suffix('\r').unwrap_or(text);
     if text.len() < shortest {
         return Err(Wrong::invalid(
@@ -124,13 +121,31 @@ pub fn read(value: &Value, shortest: usize, environment: &Environment) -> Result
     Ok(Secret { source, text })
 }
 
-fn read_file(path: &Path) -> Result<String, String> {
+/// The bytes at `source`.
+pub(super) fn found(source: &Source, environment: &Environment) -> Result<Vec<u8>, Wrong> {
+    match source {
+        Source::Variable(name) => {
+            let text = environment.get(name).flatten().ok_or_else(|| {
+                let reason = format!("the environment variable `{name}` is not set, or no UTF-8");
+                Wrong::new(Kind::Unreadable, reason, "set it, or name another")
+            })?;
+            Ok(text.as_bytes().to_vec())
+        }
+        Source::File(path) => read_file(Path::new(path)).map_err(|reason| {
+            let reason = format!("`{path}` cannot be read: {reason}");
+            let next = "correct the path or its permissions";
+            Wrong::new(Kind::Unreadable, reason, next)
+        }),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, String> {
     let file = File::open(path).map_err(|error| error.to_string())?;
-    let mut text = String::new();
-    let read = file.take(LARGEST + 1).read_to_string(&mut text);
+    let mut bytes = Vec::new();
+    let read = file.take(LARGEST + 1).read_to_end(&mut bytes);
     read.map_err(|error| error.to_string())?;
-    if text.len() as u64 > LARGEST {
+    if bytes.len() as u64 > LARGEST {
         return Err(format!("it is larger than {LARGEST} bytes"));
     }
-    Ok(text)
+    Ok(bytes)
 }

@@ -41,6 +41,14 @@ pub fn top(top: &Top) -> Vec<Shown> {
             Source::File(path) => json!({ "file": path }),
         })
     };
+    let keys = top
+        .encrypt_with
+        .places
+        .iter()
+        .map(|(id, source)| match source {
+            Source::Variable(name) => json!({ "id": id, "env": name }),
+            Source::File(path) => json!({ "id": id, "file": path }),
+        });
     let files = &top.upstream_tls;
     let path = |path: &Option<PathBuf>| path.as_ref().map(|path| json!(path.display().to_string()));
     let peers = top.trusted_peers.networks().iter().map(ToString::to_string);
@@ -54,6 +62,7 @@ pub fn top(top: &Top) -> Vec<Shown> {
         ("secret", secret(&top.secret)),
         ("log.format", Some(json!(top.log.format.as_str()))),
         ("log.attempts", Some(json!(top.log.attempts))),
+        ("encrypt_with", Some(keys.collect())),
         ("upstream_tls.ca", path(&files.ca)),
         ("upstream_tls.client_cert", path(&files.client_cert)),
         ("upstream_tls.client_key", path(&files.client_key)),
@@ -283,17 +292,17 @@ fn lines(text: &mut String, shown: &[Shown]) {
     }
 }
 
-/// JSON strings, numbers and lists are TOML ones, too; only tables are not.
+/// JSON strings and numbers are TOML ones, too; tables are not, and so not lists of them.
 pub(super) fn toml(value: &Value) -> String {
     match value {
         Value::Object(members) => {
             let members = members
                 .iter()
-                .map(|(name, value)| format!("{name} = {value}"));
+                .map(|(name, value)| format!("{name} = {}", toml(value)));
             format!("{{ {} }}", members.collect::<Vec<_>>().join(", "))
         }
         Value::Array(elements) => {
-            let elements: Vec<String> = elements.iter().map(Value::to_string).collect();
+            let elements: Vec<String> = elements.iter().map(toml).collect();
             format!("[{}]", elements.join(", "))
         }
         other => other.to_string(),

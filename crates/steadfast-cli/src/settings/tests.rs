@@ -9,6 +9,7 @@ use super::layers::Origin;
 use super::names::{Accepted, SETTINGS, Support};
 use super::*;
 
+mod keys;
 mod surprises;
 
 /// Everything that will be settable, in one file; this build refuses some of it.

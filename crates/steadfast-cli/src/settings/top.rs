@@ -16,6 +16,7 @@ use super::fault::{Fault, Kind, Place, Wrong};
 use super::layers::{Origin, Origins};
 use super::level::Written;
 use super::peers::{Network, TrustedPeers};
+use super::sealing::{self, Sealing};
 use super::secret::{self, Secret};
 use super::value;
 use crate::log::{Format, Logging};
@@ -59,6 +60,8 @@ pub struct Top {
     pub secret: Option<Secret>,
     /// How the log is written, and whether each attempt is.
     pub log: Logging,
+    /// With which keys the store keeps answers.
+    pub encrypt_with: Sealing,
     /// Whom upstreams must prove to be, and who we are to them.
     pub upstream_tls: TlsFiles,
     /// Where each value came from.
@@ -109,6 +112,7 @@ impl Top {
             |name, shortest| reader.entry(name, |value| secret::read(value, shortest, environment));
         let admin_token = secret("admin_token", SHORTEST_TOKEN);
         let secret = secret("secret", SHORTEST_SECRET);
+        let encrypt_with = reader.sealing();
         let mut file = |name| reader.entry(name, file);
         let upstream_tls = TlsFiles {
             ca: file("upstream_tls.ca"),
@@ -125,6 +129,7 @@ impl Top {
             admin_token,
             secret,
             log,
+            encrypt_with,
             upstream_tls,
             origins,
         };
@@ -198,6 +203,16 @@ pub fn store_of(sources: &Sources<'_>, faults: &mut Vec<Fault>) -> StoreUrl {
     })
 }
 
+/// The keys alone, for commands that need nothing but the store.
+pub fn sealing_of(sources: &Sources<'_>, faults: &mut Vec<Fault>) -> Sealing {
+    let mut reader = Reader {
+        sources,
+        faults,
+        origins: Origins::default(),
+    };
+    reader.sealing()
+}
+
 struct Reader<'a> {
     sources: &'a Sources<'a>,
     faults: &'a mut Vec<Fault>,
@@ -205,6 +220,22 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
+    /// `encrypt_with`, of the file alone.
+    fn sealing(&mut self) -> Sealing {
+        const NAME: &str = "encrypt_with";
+        let Sources {
+            whole,
+            written,
+            environment,
+            ..
+        } = self.sources;
+        let Some(entry) = written.get(NAME) else {
+            return Sealing::default();
+        };
+        self.origins.set(NAME, whole.line(entry.line));
+        sealing::read(entry, whole, environment, self.faults)
+    }
+
     /// A setting of the file alone.
     fn entry<T>(
         &mut self,

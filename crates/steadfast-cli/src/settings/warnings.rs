@@ -97,6 +97,11 @@ fn of_top(settings: &Settings) -> Vec<Warning> {
         let next = "write \"sqlite:FILE\" where that matters";
         found.push(warning(&top.origins, "store", reason, next));
     }
+    for path in &top.encrypt_with.exposed {
+        let reason = format!("everybody on this machine can read the key in `{path}`");
+        let next = format!("take the others' permission, as by `chmod o-rwx {path}`");
+        found.push(warning(&top.origins, "encrypt_with", reason, next));
+    }
     if let Some(all) = top
         .trusted_peers
         .networks()

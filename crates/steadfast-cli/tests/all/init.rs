@@ -261,6 +261,12 @@ const TOP: &[(&str, bool)] = &[
     ("admin_token = { file = \"token\" }", true),
     ("admin_token = \"0123456789abcdef\"", false),
     ("admin_token = { env = \"A\", file = \"token\" }", false),
+    ("encrypt_with = [{ id = \"k1\", file = \"key\" }]", true),
+    ("encrypt_with = []", true),
+    ("encrypt_with = [{ id = \"k 1\", file = \"key\" }]", false),
+    ("encrypt_with = [{ file = \"key\" }]", false),
+    ("encrypt_with = [{ id = \"k1\" }]", false),
+    ("encrypt_with = { id = \"k1\", file = \"key\" }", false),
     ("route = []", false),
     ("workers = 4", false),
 ];
@@ -269,6 +275,7 @@ const TOP: &[(&str, bool)] = &[
 fn the_schema_takes_what_can_be_run_and_refuses_what_cannot() {
     let folder = Folder::new();
     folder.write("token", "0123456789abcdef0123456789abcdef");
+    folder.write("key", [7; 32]);
     let example = std::fs::read_to_string(root().join("examples/steadfast.toml"));
     let mut texts = vec![
         (example.expect("the example"), true),

@@ -20,6 +20,7 @@ mod metrics;
 mod own_database;
 mod reports;
 mod retries;
+mod sealing;
 mod shell;
 mod stage;
 mod tidy;
