@@ -79,6 +79,7 @@ impl Rows {
             on_unknown: OnUnknown::Hold,
             lease: Duration::from_secs(30),
             retention,
+            body_retention: retention,
             owner: Owner::new(0, 0),
         };
         let ended = Ended {

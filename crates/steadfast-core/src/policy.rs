@@ -146,6 +146,9 @@ pub struct Idempotency {
     pub lease: Duration,
     /// How long a final record is kept, from the moment it became final.
     pub retention: Duration,
+    /// How long the body of its answer is kept from that moment; as long as the record where there
+    /// is none, or a longer one.
+    pub body_retention: Option<Duration>,
     /// The way out of an unknown outcome.
     pub on_unknown: OnUnknown,
     /// Which statuses are final, released, unknown, where they differ from the table.
@@ -172,12 +175,21 @@ impl Default for Idempotency {
             waiters_per_key: 256,
             lease: Duration::from_secs(30),
             retention: Duration::from_secs(24 * 3600),
+            body_retention: None,
             on_unknown: OnUnknown::Hold,
             statuses: Arc::default(),
             fingerprint: FingerprintOptions::default(),
             on_store_failure: OnStoreFailure::Refuse,
             store_timeout: Duration::from_secs(2),
         }
+    }
+}
+
+impl Idempotency {
+    /// How long the body of an answer is kept, from the moment its record became final.
+    pub fn kept_body(&self) -> Duration {
+        let kept = self.body_retention.unwrap_or(self.retention);
+        kept.min(self.retention)
     }
 }
 

@@ -28,6 +28,7 @@ use crate::time::WallTime;
 
 mod admit;
 mod again;
+mod body;
 mod lease;
 mod operator;
 mod settle;
@@ -36,6 +37,7 @@ pub use admit::{
     Admission, Joining, Request, Sameness, Start, admit, dispatch, join, may_be_learnt, reserve,
 };
 pub use again::again;
+pub use body::forget_body;
 pub use lease::{Change, may_start, read_back, recover, renew, withdraw};
 pub use operator::{NotSettleable, release, resolve};
 pub use settle::{Ended, Settle, settle};
@@ -331,6 +333,9 @@ pub struct Standing {
     pub lease: Duration,
     /// How long it is kept from the moment it becomes final.
     pub retention: Duration,
+    /// How long the body of its answer is kept from then on; as long as the record where this is
+    /// not shorter.
+    pub body_retention: Duration,
     /// When the hold ends, by the store's clock; `None` where nobody holds it.
     pub locked_until: Option<WallTime>,
     /// When it became final.

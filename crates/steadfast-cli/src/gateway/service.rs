@@ -279,7 +279,7 @@ impl Gateway {
             return Err(not_found());
         }
         Ok(if wants_answer {
-            status::answer(&row)
+            status::answer(&server.as_given(row).await)
         } else {
             status::response(&row)
         })

@@ -421,8 +421,8 @@ pub const ABOUT: &[About] = {
         unset(
             "idempotency.body_retention",
             PositiveLength,
-            "\"24h\"",
-            "as retention; no other value is supported yet",
+            "\"1h\"",
+            "how long an answer's body is kept from then on; as retention",
         ),
         row(
             "idempotency.on_unknown",

@@ -59,6 +59,8 @@ const TAKEN_FIELDS: [&str; 24] = [
 
 const BYTES: &str = "bytes";
 
+const BODY_RETENTION: &str = "idempotency.body_retention";
+
 /// Reads everything below `idempotency`. Limits of time are the caller's to compare with the
 /// deadline.
 pub fn read(layers: &mut Layers<'_>) -> Idempotency {
@@ -109,6 +111,9 @@ pub fn read(layers: &mut Layers<'_>) -> Idempotency {
         }),
         lease: layers.take("idempotency.lease", base.lease, lease),
         retention: layers.take("idempotency.retention", base.retention, positive_length),
+        body_retention: layers.take(BODY_RETENTION, base.body_retention, |v| {
+            positive_length(v).map(Some)
+        }),
         on_unknown: layers.take("idempotency.on_unknown", base.on_unknown, |v| {
             word(v, &on_unknown)
         }),
@@ -277,16 +282,16 @@ pub fn fingerprint_word(mode: BodyMode) -> &'static str {
     }
 }
 
-/// Bodies are kept as long as their records: the one value that asks for this is accepted.
+/// A body goes with its record at the latest.
 fn check_body_retention(layers: &mut Layers<'_>, rules: &Idempotency) {
-    let name = "idempotency.body_retention";
-    let kept = layers.take(name, rules.retention, positive_length);
-    if kept != rules.retention {
-        let wrong = Wrong::new(
-            Kind::NotYetSupported,
-            "not yet supported: an answer's body is kept as long as its record",
-            format!("remove it, or write \"{}\"", show_length(rules.retention)),
-        );
-        layers.refuse(name, wrong);
-    }
+    let Some(kept) = rules.body_retention.filter(|kept| *kept > rules.retention) else {
+        return;
+    };
+    let (kept, retention) = (show_length(kept), show_length(rules.retention));
+    let reason = format!("a body cannot be kept for {kept} in a record that is for {retention}");
+    let next = format!("write \"{retention}\" or less, or lengthen `idempotency.retention`");
+    layers.refuse(
+        BODY_RETENTION,
+        Wrong::new(Kind::Contradiction, reason, next),
+    );
 }

@@ -179,8 +179,6 @@ pub const SETTINGS: &[Setting] = {
         acted(Shared, "idempotency.waiters_per_key"),
         acted(Shared, "idempotency.lease"),
         acted(Shared, "idempotency.retention"),
-        // Equal to the retention it is accepted, see `routes`: an answer's body is kept as long as
-        // its record.
         acted(Shared, "idempotency.body_retention"),
         acted(Shared, "idempotency.on_unknown"),
         acted(Shared, "idempotency.final"),

@@ -224,6 +224,11 @@ fn idempotency(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
         ("waiters_per_key", json!(rules.waiters_per_key)),
         ("lease", json!(show_length(rules.lease))),
         ("retention", json!(show_length(rules.retention))),
+        // Nothing where it is as the retention.
+        (
+            "body_retention",
+            json!(rules.body_retention.map(show_length)),
+        ),
         ("on_unknown", json!(rules.on_unknown.as_str())),
         ("final", json!(statuses(Meaning::Final))),
         ("released", json!(statuses(Meaning::Released))),
@@ -244,7 +249,8 @@ fn idempotency(policy: &RoutePolicy) -> Vec<(&'static str, Value)> {
             .find(|(_, own)| *own == name)
             .map_or(name, |(path, _)| path)
     };
-    values.map(|(name, value)| (path(name), value)).into()
+    let set = values.into_iter().filter(|(_, value)| !value.is_null());
+    set.map(|(name, value)| (path(name), value)).collect()
 }
 
 fn methods_json(methods: &[http::Method]) -> Value {

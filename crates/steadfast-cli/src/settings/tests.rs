@@ -157,16 +157,29 @@ fn an_empty_table_of_what_is_not_acted_on_is_refused() {
 }
 
 #[test]
-fn a_body_is_kept_as_long_as_its_record() {
+fn a_body_is_kept_as_long_as_its_record_or_shorter() {
     let with = |defaults: &str, own: &str| format!("[defaults]\n{defaults}\n{ROUTE_LINES}{own}\n");
     accepted(&with("", "idempotency.body_retention = \"24h\""));
     accepted(&with(
         "idempotency.retention = \"2h\"",
         "idempotency.body_retention = \"120m\"",
     ));
-    let short = with("", "idempotency.body_retention = \"1h\"");
-    let faults = read(&short).expect_err("shorter than the record");
-    assert_eq!(faults.list()[0].kind, Kind::NotYetSupported);
+    let settings = accepted(&with("", "idempotency.body_retention = \"1h\""));
+    let kept = settings.routes[0].policy.idempotency.body_retention;
+    assert_eq!(kept, Some(Duration::from_secs(3600)));
+    let long = with(
+        "idempotency.body_retention = \"3h\"",
+        "idempotency.retention = \"2h\"",
+    );
+    let faults = read(&long).expect_err("longer than the record");
+    let fault = &faults.list()[0];
+    assert_eq!(fault.kind, Kind::Contradiction);
+    let setting = "defaults.idempotency.body_retention".to_owned();
+    assert_eq!(refused(&long), [(2, setting)]);
+    assert!(
+        fault.reason.contains("3h") && fault.next.contains("\"2h\""),
+        "{fault}"
+    );
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub struct Request {
     pub lease: Duration,
     /// How long the record is kept from the moment it becomes final.
     pub retention: Duration,
+    /// How long the body of its answer is kept from that moment.
+    pub body_retention: Duration,
     /// The token of the hold it would take.
     pub owner: Owner,
 }
@@ -66,7 +68,7 @@ pub enum Admission {
     InFlight,
     /// The same key, another request: 422.
     Mismatch,
-    /// Finished, and the answer was not kept.
+    /// Finished, and the answer was not kept, or its body is past its retention.
     NotStored,
     /// A lost lease must be written down first; then ask again.
     Recover(Change),
@@ -127,12 +129,12 @@ pub fn admit(
         Sameness::Same => {}
     }
     match row.standing.state {
-        State::Completed => finished(row),
+        State::Completed => finished(row, now, expiry),
         State::Deferred => Admission::Deferred,
         State::Released => take_over(row, request, start, now),
         State::Unknown if may_repeat(row, request) => take_over(row, request, start, now),
         State::Unknown if row.standing.answer == Answer::None => Admission::Unknown,
-        State::Unknown => finished(row),
+        State::Unknown => finished(row, now, expiry),
         State::Reserved | State::Dispatched => match recover(row, now, unrenewed_for) {
             Some(change) => Admission::Recover(change),
             None => Admission::InFlight,
@@ -140,8 +142,9 @@ pub fn admit(
     }
 }
 
-fn finished(row: &Record) -> Admission {
+fn finished(row: &Record, now: WallTime, expiry: bool) -> Admission {
     match row.standing.answer {
+        Answer::Stored(_) if expiry && row.standing.body_is_over(now) => Admission::NotStored,
         Answer::Stored(_) => Admission::Replay,
         Answer::None | Answer::NotStored(_) => Admission::NotStored,
     }
@@ -207,6 +210,7 @@ fn held(request: &Request, start: Start, now: WallTime, from: Option<&Standing>)
         on_unknown: from.map_or(request.on_unknown, |s| s.on_unknown.min(request.on_unknown)),
         lease: request.lease,
         retention: request.retention,
+        body_retention: request.body_retention,
         locked_until: Some(now.plus(request.lease)),
         final_at: None,
         expires_at: None,

@@ -13,6 +13,7 @@ use crate::policy::Statuses;
 
 mod admission;
 mod another;
+mod bodies;
 mod bookkeeping;
 mod joining;
 mod leases;
@@ -33,6 +34,7 @@ struct Bench {
     fence: u64,
     tokens: u64,
     way_out: OnUnknown,
+    body_retention: Duration,
     earlier: BTreeMap<u64, Earlier>,
 }
 
@@ -44,6 +46,7 @@ fn hold() -> Bench {
         fence: 100,
         tokens: 0,
         way_out: OnUnknown::Hold,
+        body_retention: RETENTION,
         earlier: BTreeMap::new(),
     }
 }
@@ -126,6 +129,7 @@ impl Bench {
             on_unknown: self.way_out,
             lease: LEASE,
             retention: RETENTION,
+            body_retention: self.body_retention,
             owner: Owner::new(9, u128::from(token)),
         }
     }

@@ -134,6 +134,7 @@ impl Asked {
             on_unknown: self.policy.idempotency.on_unknown,
             lease: self.policy.idempotency.lease,
             retention: self.policy.idempotency.retention,
+            body_retention: self.policy.idempotency.kept_body(),
             owner,
         }
     }

@@ -216,7 +216,12 @@ async fn meet(
                 tracing::error!(operation = %row.id, "a fingerprint's secret is not known here");
                 problem(asked.store_unavailable())
             }
-            Admission::NotStored | Admission::Replay => {
+            Admission::NotStored => {
+                let standing = row.standing.without_body();
+                let given = Given::settled(row.id, &standing, repeats, false);
+                Reply::Answer(Box::new(given))
+            }
+            Admission::Replay => {
                 let given = Given::settled(row.id, &row.standing, repeats, false);
                 Reply::Answer(Box::new(given))
             }

@@ -270,6 +270,19 @@ impl Server {
         self.inner.trust.allows_expiry(now, clock::mono_now()) && row.is_expired(now)
     }
 
+    /// The record as later callers are given it: without its answer, where the body's retention is
+    /// over. A store that does not tell its date ends nothing.
+    pub async fn as_given(&self, mut row: Record) -> Record {
+        if row.standing.body_ends_at().is_some()
+            && let Ok(now) = self.store().now().await
+            && self.inner.trust.allows_expiry(now, clock::mono_now())
+            && row.standing.body_is_over(now)
+        {
+            row.standing = row.standing.without_body();
+        }
+        row
+    }
+
     /// The process ends: nothing is sent any more.
     fn is_stopping(&self) -> bool {
         *self.inner.stop.borrow()

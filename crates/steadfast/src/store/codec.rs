@@ -122,6 +122,7 @@ pub(crate) fn encode(record: &Record) -> Columns<'_> {
 pub(crate) fn decode(columns: Columns<'_>) -> Result<Record, Unreadable> {
     let part = Unreadable::part;
     let details = details::read(&columns.details, columns.body_before.as_deref())?;
+    let retention = read_length(columns.retention).ok_or_else(|| part("retention_ms"))?;
     let standing = Standing {
         state: State::parse(&columns.state).ok_or_else(|| part("state"))?,
         effect: Effect::parse(&columns.effect).ok_or_else(|| part("effect"))?,
@@ -141,7 +142,8 @@ pub(crate) fn decode(columns: Columns<'_>) -> Result<Record, Unreadable> {
         reason: columns.reason.into_owned(),
         on_unknown: OnUnknown::parse(&columns.on_unknown).ok_or_else(|| part("on_unknown"))?,
         lease: read_length(columns.lease).ok_or_else(|| part("lease_ms"))?,
-        retention: read_length(columns.retention).ok_or_else(|| part("retention_ms"))?,
+        retention,
+        body_retention: details.body_retention.unwrap_or(retention),
         locked_until: optional(columns.locked_until).ok_or_else(|| part("locked_until"))?,
         final_at: optional(columns.final_at).ok_or_else(|| part("final_at"))?,
         expires_at: optional(columns.expires_at).ok_or_else(|| part("expires_at"))?,

@@ -230,3 +230,35 @@ async fn an_expired_record_is_404_at_its_address_also_while_it_is_not_removed_ye
     }
     assert_eq!(gateway.record().await["id"], id, "it is still there");
 }
+
+// rule: body-retention-ends-replays-and-runs-nothing
+#[tokio::test]
+async fn after_its_body_retention_an_answer_is_given_to_nobody_and_nothing_runs_again() {
+    let upstream = Upstream::charging().await;
+    let text = config(upstream.addr, "idempotency = { body_retention = \"1ms\" }");
+    let gateway = Gateway::start(&text).await;
+    assert_eq!(gateway.send(&keyed_charge()).await.status, 201);
+    let id = gateway.record().await["id"]
+        .as_str()
+        .expect("an id")
+        .to_owned();
+    let row = gateway
+        .store
+        .by_id(OperationId::parse(&id).expect("an id"))
+        .await;
+    let ends = row.expect("a read").expect("the row").body_ends_at();
+    assert!(ends.is_some(), "shorter than its record's");
+    let over = async {
+        while gateway.store.now().await.ok() < ends {
+            tokio::task::yield_now().await;
+        }
+    };
+    soon("the body's end", over).await;
+    let address = get(&format!("/.steadfast/operations/{id}/response"));
+    for call in [keyed_charge(), address] {
+        let answer = gateway.send(&call).await;
+        answer.is_problem(409, "response-not-stored", "applied");
+        assert_eq!(answer.json()["original_status"], 201);
+    }
+    assert_eq!(upstream.count(), 1);
+}

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use steadfast_core::record::{EVENTS, Event};
@@ -12,10 +13,15 @@ use super::{
     WallTime, answer, answer_word, date, fingerprint, fingerprint_text, length, whole,
 };
 
+/// The name of [`Standing::body_retention`], in milliseconds.
+const BODY_RETENTION: &str = "body_retention_ms";
+
 /// What [`read`] finds.
 pub(super) struct Details {
     /// The standing answer's headers, where one is stored.
     pub(super) headers: Option<HeaderMap>,
+    /// How long its body is kept, where that is not as long as its record.
+    pub(super) body_retention: Option<Duration>,
     pub(super) before: Option<Box<Standing>>,
     pub(super) history: Vec<Event>,
 }
@@ -28,6 +34,7 @@ pub(super) fn write(record: &Record) -> String {
     if let Answer::Stored(answer) = &record.standing.answer {
         out.headers(&answer.headers);
     }
+    write_body_retention(&mut out, &record.standing);
     if let Some(before) = &record.before {
         out.name("before");
         write_standing(&mut out, before);
@@ -58,6 +65,7 @@ fn parts(value: &Value, body: Option<&[u8]>) -> Option<Details> {
     let history = value.get("history")?.as_array()?;
     Some(Details {
         headers: stored_headers(value)?,
+        body_retention: read_body_retention(value)?,
         before,
         history: history.iter().map(read_event).collect::<Option<_>>()?,
     })
@@ -68,6 +76,20 @@ fn stored_headers(value: &Value) -> Option<Option<HeaderMap>> {
     match value.get("headers") {
         None => Some(None),
         Some(headers) => read_headers(headers).map(Some),
+    }
+}
+
+/// Rows from before bodies had a retention of their own have none, and neither have most others.
+fn write_body_retention(out: &mut Json, standing: &Standing) {
+    if standing.body_retention != standing.retention {
+        out.number(BODY_RETENTION, length(standing.body_retention));
+    }
+}
+
+fn read_body_retention(value: &Value) -> Option<Option<Duration>> {
+    match value.get(BODY_RETENTION) {
+        None => Some(None),
+        Some(ms) => Some(Some(Duration::from_millis(ms.as_u64()?))),
     }
 }
 
@@ -109,6 +131,7 @@ fn write_standing(out: &mut Json, standing: &Standing) {
     out.text("on_unknown", standing.on_unknown.as_str());
     out.number("lease_ms", length(standing.lease));
     out.number("retention_ms", length(standing.retention));
+    write_body_retention(out, standing);
     for (name, at) in [
         ("locked_until", standing.locked_until),
         ("final_at", standing.final_at),
@@ -135,6 +158,7 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
         Some(code) => Some(code.as_i64()?),
     };
     let headers = stored_headers(value)?;
+    let retention = Duration::from_millis(number("retention_ms")?);
     Some(Standing {
         state: State::parse(text("state")?)?,
         effect: Effect::parse(text("effect")?)?,
@@ -147,8 +171,9 @@ fn read_standing(value: &Value, body: Option<&[u8]>) -> Option<Standing> {
         answer: answer(text("answer")?, status, headers, body.map(Cow::Borrowed))?,
         reason: text("reason")?.to_owned(),
         on_unknown: OnUnknown::parse(text("on_unknown")?)?,
-        lease: std::time::Duration::from_millis(number("lease_ms")?),
-        retention: std::time::Duration::from_millis(number("retention_ms")?),
+        lease: Duration::from_millis(number("lease_ms")?),
+        retention,
+        body_retention: read_body_retention(value)?.unwrap_or(retention),
         locked_until: moment("locked_until")?,
         final_at: moment("final_at")?,
         expires_at: moment("expires_at")?,

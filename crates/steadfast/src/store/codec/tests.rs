@@ -101,3 +101,21 @@ fn a_date_beyond_the_store_s_integers_stays_far_away() {
     let far = WallTime::from_unix_ms(i64::MAX.unsigned_abs());
     assert_eq!(read.standing.expires_at, Some(far));
 }
+
+#[test]
+fn a_row_without_a_retention_of_its_body_keeps_it_as_long_as_its_record() {
+    let mut row = full();
+    let before = row.before.as_mut().expect("it stood");
+    before.retention = Duration::from_secs(7);
+    before.body_retention = before.retention;
+    row.standing.body_retention = row.standing.retention;
+    let columns = encode(&row);
+    assert!(!columns.details.contains("body_retention"), "as old rows");
+    assert_eq!(decode(columns), Ok(row.clone()));
+    row.standing.body_retention = Duration::from_millis(5);
+    let mut columns = encode(&row);
+    assert_eq!(decode(columns.clone()), Ok(row.clone()));
+    let text = columns.details.replace("_ms\":5", "_ms\":\"5\"");
+    columns.details = Cow::Owned(text);
+    assert_eq!(decode(columns), Err(Unreadable::part("details")));
+}

@@ -57,6 +57,7 @@ pub fn started(n: u64, by: u64, start: Start, at: WallTime) -> Record {
         on_unknown: OnUnknown::Hold,
         lease: Duration::from_secs(30),
         retention: Duration::from_secs(3600),
+        body_retention: Duration::from_secs(3600),
         owner: owner(by),
     };
     record::reserve(&request, start, at)
@@ -126,6 +127,7 @@ pub fn all() -> Vec<Record> {
     for (n, answer) in (2000..).zip(answers()) {
         let mut row = completed(n);
         row.standing.answer = answer.clone();
+        row.standing.body_retention = Duration::from_secs(n);
         row.before = Some(Box::new(Standing {
             effect: Effect::Unknown,
             ambiguous: true,
@@ -133,6 +135,7 @@ pub fn all() -> Vec<Record> {
             on_unknown: OnUnknown::Lookup,
             lease: Duration::from_millis(1),
             retention: Duration::from_millis(2),
+            body_retention: Duration::from_millis(1),
             ..finished(&row.standing, answer)
         }));
         rows.push(row);
