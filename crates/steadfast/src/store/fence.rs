@@ -27,8 +27,13 @@ pub(crate) fn next(counter: u64, of_row: u64) -> Result<u64, StoreError> {
     if next < END {
         return Ok(next);
     }
+    Err(used_up())
+}
+
+/// There is no fence left below 2^53.
+pub(crate) fn used_up() -> StoreError {
     let why = "its fences are used up (2^53); prepare a new store and keep this one for look-ups";
-    Err(StoreError::Unavailable(why.to_owned()))
+    StoreError::Unavailable(why.to_owned())
 }
 
 #[cfg(test)]

@@ -16,12 +16,12 @@ use steadfast_core::time::WallTime;
 use steadfast_core::{fingerprint, key, record};
 
 #[cfg_attr(
-    not(feature = "sqlite"),
+    not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "shared by the durable stores")
 )]
 mod batcher;
 #[cfg_attr(
-    not(feature = "sqlite"),
+    not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "shared by the durable stores")
 )]
 mod codec;
@@ -31,12 +31,14 @@ pub mod conformance;
 pub mod faulty;
 mod fence;
 pub mod memory;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 mod stats;
 pub mod timed;
 #[cfg_attr(
-    not(feature = "sqlite"),
+    not(any(feature = "sqlite", feature = "postgres")),
     allow(dead_code, reason = "shared by the durable stores")
 )]
 mod watch;
@@ -185,6 +187,28 @@ impl fmt::Debug for Secrets {
             .finish()
     }
 }
+
+/// Why a fingerprint secret was not taken.
+#[derive(Debug)]
+pub enum SecretError {
+    /// The id names another secret already; records written with it must stay readable.
+    Taken,
+    /// The store failed.
+    Store(StoreError),
+}
+
+impl fmt::Display for SecretError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SecretError::Taken => {
+                f.write_str("the store knows another secret by this id; give the new one a new id")
+            }
+            SecretError::Store(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for SecretError {}
 
 /// What a store promises once it said "done", from the weakest on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

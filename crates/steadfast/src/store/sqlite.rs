@@ -38,6 +38,7 @@ mod start;
 mod statements;
 mod writer;
 
+pub use super::SecretError;
 pub use open::OpenError;
 
 use checkpoint::Checkpointer;
@@ -72,28 +73,6 @@ struct Shared {
     /// The writer met a commit of another process.
     foreign: AtomicBool,
 }
-
-/// Why a fingerprint secret was not taken.
-#[derive(Debug)]
-pub enum SecretError {
-    /// The id names another secret already; records written with it must stay readable.
-    Taken,
-    /// The store failed.
-    Store(StoreError),
-}
-
-impl std::fmt::Display for SecretError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            SecretError::Taken => {
-                f.write_str("the store knows another secret by this id; give the new one a new id")
-            }
-            SecretError::Store(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for SecretError {}
 
 impl Sqlite {
     /// Opens the store at `path`; makes it, readable by its owner alone, where it is missing.

@@ -58,8 +58,8 @@ pub(crate) trait Foreign {
     /// while nobody writes.
     fn may_have_written(&mut self) -> Result<bool, StoreError>;
 
-    /// The guard of the row under `scope`.
-    fn guard(&mut self, scope: &ScopeHash) -> Result<Option<Guard>, StoreError>;
+    /// The guards of the rows under these scopes; those under which no row stands are left out.
+    fn guards(&mut self, scopes: &[ScopeHash]) -> Result<HashMap<ScopeHash, Guard>, StoreError>;
 }
 
 impl Hub {
@@ -109,20 +109,24 @@ impl Hub {
         while self.next_turn() {
             match foreign.may_have_written() {
                 Ok(false) => {}
-                Ok(true) => self.look(|scope| foreign.guard(scope)),
+                Ok(true) => self.look(|scopes| foreign.guards(scopes)),
                 // Each waiter looks for itself and gets the error that stands in the way.
-                Err(error) => self.look(|_| Err(error.clone())),
+                Err(error) => self.look(|_| Err(error)),
             }
         }
     }
 
     /// Wakes the waiters whose row is not any more what they have seen.
-    fn look(&self, mut guard: impl FnMut(&ScopeHash) -> Result<Option<Guard>, StoreError>) {
+    fn look(
+        &self,
+        guards: impl FnOnce(&[ScopeHash]) -> Result<HashMap<ScopeHash, Guard>, StoreError>,
+    ) {
         let scopes: Vec<ScopeHash> = self.lock().scopes.keys().copied().collect();
+        let stand = guards(&scopes);
         for scope in scopes {
-            let stands = guard(&scope);
             if let Some(watched) = self.lock().scopes.get(&scope) {
-                let unchanged = |seen: &Guard| stands.as_ref().is_ok_and(|s| *s == Some(*seen));
+                let stands = stand.as_ref().map(|stand| stand.get(&scope));
+                let unchanged = |seen: &Guard| stands.as_ref().is_ok_and(|s| *s == Some(seen));
                 if !watched.seen.iter().all(unchanged) {
                     watched.wake.send_replace(Wake::Look);
                 }

@@ -4,6 +4,7 @@
 //! names its store in `meta`; and the writer notes a name that is not its own before it commits
 //! over it.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -56,6 +57,19 @@ impl Foreign for Lookout<'_> {
         self.foreign().map_err(|error| store_error(&error))
     }
 
+    fn guards(&mut self, scopes: &[ScopeHash]) -> Result<HashMap<ScopeHash, Guard>, StoreError> {
+        let mut guards = HashMap::with_capacity(scopes.len());
+        for scope in scopes {
+            if let Some(guard) = self.guard(scope)? {
+                guards.insert(*scope, guard);
+            }
+        }
+        Ok(guards)
+    }
+}
+
+impl Lookout<'_> {
+    /// The guard of the row under `scope`.
     fn guard(&mut self, scope: &ScopeHash) -> Result<Option<Guard>, StoreError> {
         let mut found = self
             .guard
