@@ -2,8 +2,8 @@
 //! crashes and clocks that jump.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use futures_util::FutureExt as _;
 use futures_util::future::join_all;
@@ -14,8 +14,11 @@ use steadfast::core::time::WallTime;
 use steadfast::store::conformance::rows;
 use steadfast::store::faulty::{Faulty, Plan};
 use steadfast::store::memory::Memory;
+use steadfast::store::postgres::{Address, Postgres};
 use steadfast::store::sqlite::Sqlite;
 use steadfast::store::{Op, OpEnd, Store, WallClock, Written};
+
+use crate::database::shared;
 
 const HOLDERS: usize = 3;
 const KEYS: u64 = 4;
@@ -485,6 +488,23 @@ proptest! {
             life += 1;
             drop(store);
             Sqlite::with_clock(path(life), wall).expect("the store after a crash")
+        })?;
+    }
+}
+
+proptest! {
+    #![proptest_config(config(64))]
+
+    #[test]
+    fn postgres_agrees_with_a_map(steps in proptest::collection::vec(step(), 1..60)) {
+        static DATABASE: OnceLock<String> = OnceLock::new();
+        let url = DATABASE.get_or_init(|| shared().database());
+        shared().sql(url, "TRUNCATE steadfast.records; UPDATE steadfast.meta SET date_mark = 0");
+        let address = Address::parse(url).expect("an address");
+        let open = |wall| Postgres::with_clock(&address, wall).expect("the store");
+        drive(&steps, open, |store, wall| {
+            drop(store);
+            open(wall)
         })?;
     }
 }

@@ -50,7 +50,6 @@ pub(super) enum Array<'a> {
     Bytes(Vec<Option<&'a [u8]>>),
     Text(Vec<&'a str>),
     Whole(Vec<Option<i64>>),
-    Switch(Vec<bool>),
 }
 
 impl Array<'_> {
@@ -59,7 +58,6 @@ impl Array<'_> {
             Array::Bytes(all) => (all as &(dyn ToSql + Sync), Type::BYTEA_ARRAY),
             Array::Text(all) => (all, Type::TEXT_ARRAY),
             Array::Whole(all) => (all, Type::INT8_ARRAY),
-            Array::Switch(all) => (all, Type::BOOL_ARRAY),
         }
     }
 }

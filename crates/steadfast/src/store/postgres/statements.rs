@@ -16,6 +16,8 @@ pub(super) struct Kinds {
     pub(super) inserts: bool,
     pub(super) replacements: bool,
     pub(super) removals: bool,
+    /// Some of them draw a fence: inserts do.
+    pub(super) draws: bool,
     /// The mark of dates has to move.
     pub(super) mark: bool,
 }
@@ -31,17 +33,21 @@ pub(super) fn clock() -> String {
     format!("SELECT {NOW}, date_mark FROM steadfast.meta")
 }
 
-/// The statement for `kinds`. Its parameters: the columns of the inserted rows; the columns of the
-/// replacements, then the owners and versions that must stand, whether a fence is drawn, and the fence
-/// that is kept otherwise; scopes, owners and versions of the removals; the mark. Its answer: kind ([`CLOCK`] or not), scope, and
-/// the fence; for the clock the date and the mark.
+/// The statement for `kinds`. Its parameters: the places of the writes that draw a fence, in order;
+/// the columns of the inserted rows, and their places; the columns of the replacements, then the
+/// owners and versions that must stand, the fences that are kept where none is drawn, and their
+/// places; scopes, owners and versions of the removals; the mark. Its answer: kind ([`CLOCK`] or
+/// not), scope, and the fence; for the clock the date and the mark.
 pub(super) fn write(kinds: Kinds) -> String {
     let mut sql = Sql::default();
+    if kinds.draws {
+        sql.draws();
+    }
     if kinds.inserts {
         sql.inserts();
     }
     if kinds.replacements {
-        sql.replacements();
+        sql.replacements(kinds.draws);
     }
     if kinds.removals {
         sql.removals();
@@ -89,43 +95,53 @@ impl Sql {
         format!("unnest({arrays}) AS {alias} ({names})")
     }
 
-    fn inserts(&mut self) {
-        let rows = self.rows("i", &[]);
-        let names: Vec<&str> = COLUMNS.iter().map(|(name, _)| *name).collect();
-        let names = names.join(", ");
+    /// One fence for each place, in their order, whichever part of the statement takes it.
+    fn draws(&mut self) {
+        self.next += 1;
         self.parts.push(format!(
-            "i AS (SELECT nextval('steadfast.fences') AS drawn, i.* FROM {rows})"
+            "f AS (SELECT f.place, nextval('steadfast.fences') AS drawn \
+             FROM unnest(${}::bigint[]) AS f (place))",
+            self.next
         ));
+    }
+
+    fn inserts(&mut self) {
+        let rows = self.rows("i", &[("place", "bigint")]);
+        let names = COLUMNS.map(|(name, _)| name).join(", ");
+        let own = COLUMNS.map(|(name, _)| format!("i.{name}")).join(", ");
         self.parts.push(format!(
             "inserted AS (INSERT INTO steadfast.records (n, fence, {names}) \
-             SELECT drawn, drawn, {names} FROM i ORDER BY scope \
-             ON CONFLICT (scope) DO NOTHING RETURNING scope, fence)"
+             SELECT f.drawn, f.drawn, {own} FROM {rows} JOIN f ON f.place = i.place \
+             ORDER BY i.scope ON CONFLICT (scope) DO NOTHING RETURNING scope, fence)"
         ));
         self.answers.push("inserted");
     }
 
-    fn replacements(&mut self) {
-        let guard = [
+    fn replacements(&mut self, draws: bool) {
+        let more = [
             ("guard_owner", "text"),
             ("guard_version", "bigint"),
-            ("draw", "boolean"),
             ("own_fence", "bigint"),
+            ("place", "bigint"),
         ];
-        let rows = self.rows("u", &guard);
+        let rows = self.rows("u", &more);
         let sets: Vec<String> = COLUMNS
             .iter()
             .filter(|(name, _)| !["scope", "body_kept"].contains(name))
             .map(|(name, _)| format!("{name} = u.{name}"))
             .collect();
         let sets = sets.join(", ");
-        self.parts.push(format!(
-            "u AS (SELECT CASE WHEN u.draw THEN nextval('steadfast.fences') END AS drawn, u.* \
-             FROM {rows})"
-        ));
+        self.parts.push(match draws {
+            true => {
+                format!("u AS (SELECT f.drawn, u.* FROM {rows} LEFT JOIN f ON f.place = u.place)")
+            }
+            false => format!("u AS (SELECT CAST(NULL AS bigint) AS drawn, u.* FROM {rows})"),
+        });
         // A request does not change while its operation lasts: it is not written again.
         self.parts.push(format!(
             "replaced AS (UPDATE steadfast.records r SET {sets}, \
-             fence = CASE WHEN u.draw THEN greatest(u.drawn, r.fence + 1) ELSE u.own_fence END, \
+             fence = CASE WHEN u.drawn IS NULL THEN u.own_fence \
+             ELSE greatest(u.drawn, r.fence + 1) END, \
              body_kept = CASE WHEN r.id = u.id AND u.body_kept IS NOT NULL \
              AND r.body_kept IS NOT NULL THEN r.body_kept ELSE u.body_kept END \
              FROM u WHERE r.scope = u.scope AND r.owner = u.guard_owner \

@@ -1,9 +1,10 @@
 //! Which of many writes may go in one statement.
 //!
 //! Decides it purely, from the writes' scopes. Rule: what comes of the writes to one key is what
-//! would come of them one after the other. In one statement all see the same rows, so a second
-//! write to a key goes in the next; but an insert behind an insert needs none: it meets what the
-//! first one met or made. An expiry may take any row, so it goes alone.
+//! would come of them one after the other, and fences are drawn in the writes' order. In one
+//! statement all see the same rows, so a second write to a key begins the next; but an insert behind
+//! an insert needs none: it meets what the first one met or made. An expiry may take any row, so it
+//! goes alone.
 
 use std::collections::HashMap;
 
@@ -32,8 +33,7 @@ pub(super) struct Plan {
 /// The statements for `ops`.
 pub(super) fn plan(ops: &[Op]) -> Plan {
     let mut plan = Plan::default();
-    // The first turn since the last expiry, and each key's last write since.
-    let mut first = 0;
+    // Each key's last write since the last expiry.
     let mut last: HashMap<ScopeHash, Last> = HashMap::new();
     for (at, op) in ops.iter().enumerate() {
         let (scope, inserts) = match op {
@@ -42,31 +42,31 @@ pub(super) fn plan(ops: &[Op]) -> Plan {
             Op::Remove { scope, .. } => (*scope, false),
             Op::Expire { .. } => {
                 plan.turns.push(Turn::Expire(at));
-                first = plan.turns.len();
                 last.clear();
                 continue;
             }
         };
-        let turn = match last.get(&scope) {
-            Some(before) if inserts && before.inserts => {
-                plan.repeats.push((at, before.op));
-                continue;
-            }
-            Some(before) => before.turn + 1,
-            None => first,
-        };
+        let before = last.get(&scope);
+        if let Some(before) = before.filter(|before| inserts && before.inserts) {
+            plan.repeats.push((at, before.op));
+            continue;
+        }
+        let present = plan.turns.len();
+        let taken = before.is_some_and(|before| before.turn == present);
+        match plan.turns.last_mut() {
+            Some(Turn::Write(ops)) if !taken => ops.push(at),
+            Some(_) | None => plan.turns.push(Turn::Write(vec![at])),
+        }
+        let turn = plan.turns.len();
         let op = at;
         last.insert(scope, Last { turn, op, inserts });
-        match plan.turns.get_mut(turn) {
-            Some(Turn::Write(ops)) => ops.push(at),
-            Some(Turn::Expire(_)) | None => plan.turns.push(Turn::Write(vec![at])),
-        }
     }
     plan
 }
 
 /// A key's last write so far.
 struct Last {
+    /// How many turns there were with it.
     turn: usize,
     op: usize,
     inserts: bool,
@@ -109,8 +109,8 @@ mod tests {
         ];
         let plan = plan(&ops);
         let turns = [
-            Turn::Write(vec![0, 1, 4]),
-            Turn::Write(vec![3]),
+            Turn::Write(vec![0, 1]),
+            Turn::Write(vec![3, 4]),
             Turn::Write(vec![5]),
             Turn::Expire(6),
             Turn::Write(vec![7]),

@@ -41,11 +41,14 @@ pub(super) struct Writer {
 /// The writes of one statement, as parameters.
 #[derive(Default)]
 struct Batch<'a> {
+    /// Places of the writes that draw a fence.
+    draws: Vec<Option<i64>>,
     inserts: Vec<Columns<'a>>,
+    inserts_at: Vec<Option<i64>>,
     replacements: Vec<Columns<'a>>,
     guards: Guards,
     fences: Vec<Option<i64>>,
-    draws: Vec<bool>,
+    replacements_at: Vec<Option<i64>>,
     removed: Vec<Option<&'a [u8]>>,
     removals: Guards,
     last: Option<WallTime>,
@@ -73,16 +76,20 @@ impl Guards {
 impl<'a> Batch<'a> {
     fn of(ops: &'a [Op], these: &[usize]) -> Batch<'a> {
         let mut batch = Batch::default();
-        for op in these.iter().filter_map(|at| ops.get(*at)) {
+        let ops = these.iter().filter_map(|at| ops.get(*at));
+        for (place, op) in (0..).map(Some).zip(ops) {
             match op {
                 Op::Insert(row) => {
+                    batch.draws.push(place);
+                    batch.inserts_at.push(place);
                     batch.inserts.push(rows::encode(row));
                     batch.last = batch.last.max(Some(row.updated_at));
                 }
                 Op::Replace { next, guard, draw } => {
                     let columns = rows::encode(next);
                     batch.fences.push(Some(columns.fence));
-                    batch.draws.push(*draw);
+                    batch.draws.extend(draw.then_some(place));
+                    batch.replacements_at.push(place);
                     batch.replacements.push(columns);
                     batch.guards.push(guard);
                     batch.last = batch.last.max(Some(next.updated_at));
@@ -99,14 +106,18 @@ impl<'a> Batch<'a> {
 
     fn arrays(&'a self) -> Vec<Array<'a>> {
         let mut arrays = Vec::new();
+        if !self.draws.is_empty() {
+            arrays.push(Array::Whole(self.draws.clone()));
+        }
         if !self.inserts.is_empty() {
             arrays.extend(rows::arrays(&self.inserts));
+            arrays.push(Array::Whole(self.inserts_at.clone()));
         }
         if !self.replacements.is_empty() {
             arrays.extend(rows::arrays(&self.replacements));
             arrays.extend(self.guards.arrays());
-            arrays.push(Array::Switch(self.draws.clone()));
             arrays.push(Array::Whole(self.fences.clone()));
+            arrays.push(Array::Whole(self.replacements_at.clone()));
         }
         if !self.removed.is_empty() {
             arrays.push(Array::Bytes(self.removed.clone()));
@@ -120,6 +131,7 @@ impl<'a> Batch<'a> {
             inserts: !self.inserts.is_empty(),
             replacements: !self.replacements.is_empty(),
             removals: !self.removed.is_empty(),
+            draws: !self.draws.is_empty(),
             mark,
         }
     }
