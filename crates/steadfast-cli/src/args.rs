@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use steadfast::store::postgres::MOST_PARTITIONS;
 
 mod call;
 mod config;
@@ -164,7 +165,8 @@ pub struct GatewayArgs {
     pub admin: Option<String>,
     /// Where records are kept [default: sqlite:steadfast.db]
     ///
-    /// sqlite:FILE, made where it is missing, or memory: (gone with the process). Weighs more than
+    /// sqlite:FILE, made where it is missing; postgres://USER:PASSWORD@HOST/DATABASE, prepared by
+    /// `steadfast store migrate`; or memory: (gone with the process). Weighs more than
     /// STEADFAST_STORE and the configuration.
     #[arg(long, value_name = "URL")]
     pub store: Option<String>,
@@ -195,7 +197,8 @@ pub enum StoreCommand {
     /// Print the store's version, its guarantee and what is in it
     ///
     /// Opens an existing store and makes none. The guarantee is what "done" means: volatile (gone
-    /// with the process) or durable (survives a crash of the machine).
+    /// with the process), durable (survives a crash of the machine) or linearizable (survives
+    /// fail-over to another machine).
     Status(StatusArgs),
     /// Prepare the store
     ///
@@ -223,6 +226,13 @@ pub struct MigrateArgs {
     /// Print the SQL and change nothing
     #[arg(long)]
     pub print: bool,
+    /// With --print: the SQL that takes a database's tables away again
+    #[arg(long, requires = "print")]
+    pub down: bool,
+    /// Spread the records of a new database over so many tables, by the hash of their key
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(MOST_PARTITIONS)))]
+    pub partitions: u32,
     /// Print JSON
     #[arg(long)]
     pub json: bool,

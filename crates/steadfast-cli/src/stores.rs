@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use steadfast::store::Store;
 use steadfast::store::memory::Memory;
+use steadfast::store::postgres::{self, Postgres};
 use steadfast::store::sqlite::{OpenError, Sqlite};
 use steadfast_core::fingerprint::FingerprintSecret;
 
@@ -15,7 +16,8 @@ use crate::settings::top::Top;
 pub enum Open {
     /// What is there; nothing is made. For an operator's commands.
     Existing,
-    /// It is prepared where it is not there yet.
+    /// It is prepared where it is not there yet. Not a database: that is done by `store migrate`
+    /// alone, with rights that a gateway need not have.
     Prepare,
 }
 
@@ -24,6 +26,8 @@ pub enum Open {
 pub enum NotOpened {
     /// SQLite's file.
     Sqlite(OpenError),
+    /// A PostgreSQL database.
+    Postgres(postgres::OpenError),
     /// A memory store is gone with the process that holds it.
     OnlyInProcess,
 }
@@ -32,6 +36,7 @@ impl std::fmt::Display for NotOpened {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             NotOpened::Sqlite(error) => write!(f, "{error}"),
+            NotOpened::Postgres(error) => write!(f, "{error}"),
             NotOpened::OnlyInProcess => f.write_str(
                 "memory: lives in the gateway's process and cannot be reached from another; ask \
                  the gateway's admin address, or use sqlite:FILE",
@@ -63,6 +68,9 @@ pub fn open(url: &StoreUrl, how: Open) -> Result<Arc<dyn Store>, NotOpened> {
         }
         (StoreUrl::Sqlite(path), Open::Existing) => Ok(Arc::new(
             Sqlite::open_existing(path).map_err(NotOpened::Sqlite)?,
+        )),
+        (StoreUrl::Postgres(address), _) => Ok(Arc::new(
+            Postgres::open(address).map_err(NotOpened::Postgres)?,
         )),
         (StoreUrl::Memory, Open::Prepare) => Ok(Arc::new(Memory::new())),
         (StoreUrl::Memory, Open::Existing) => Err(NotOpened::OnlyInProcess),

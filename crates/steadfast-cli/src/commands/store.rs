@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use serde_json::{Map, json};
+use steadfast::store::postgres::Postgres;
 use steadfast::store::sqlite::Sqlite;
 use steadfast_core::fingerprint::FingerprintSecret;
 use steadfast_core::record::State;
@@ -35,8 +36,19 @@ pub fn run(
     };
     match command {
         StoreCommand::Status(args) => status(&url, Open::Existing, args.json, out, err),
-        StoreCommand::Migrate(args) if args.print => print_sql(&url, args.json, out),
+        StoreCommand::Migrate(args) if args.partitions > 0 && !is_database(&url) => {
+            let why = "--partitions is for databases; leave it out";
+            writeln!(err, "error: store = \"{url}\": {why}")?;
+            Ok(Exit::Usage)
+        }
+        StoreCommand::Migrate(args) if args.print => print_sql(&url, args, out),
         StoreCommand::Migrate(args) => {
+            if let StoreUrl::Postgres(address) = &url
+                && let Err(error) = Postgres::migrate(address, args.partitions)
+            {
+                writeln!(err, "error: store = \"{url}\": {error}")?;
+                return Ok(Exit::Configuration);
+            }
             let exit = register(&url, args, environment, err)?;
             if exit != Exit::Done {
                 return Ok(exit);
@@ -61,17 +73,25 @@ fn register(
         Ok(settings) => settings,
         Err(faults) => return refuse(&faults, err),
     };
-    let (Some(secret), StoreUrl::Sqlite(path)) = (&settings.top.secret, url) else {
+    let Some(secret) = &settings.top.secret else {
         return Ok(Exit::Done);
     };
     let (id, bytes) = FingerprintSecret::of_text(secret.expose());
-    let done = Sqlite::open(path)
-        .map_err(|error| error.to_string())
-        .and_then(|store| {
-            store
-                .register_secret(id, bytes)
-                .map_err(|error| error.to_string())
-        });
+    let said = |error: &dyn std::fmt::Display| error.to_string();
+    let done = match url {
+        StoreUrl::Sqlite(path) => Sqlite::open(path)
+            .map_err(|error| said(&error))
+            .and_then(|store| store.register_secret(id, bytes).map_err(|e| said(&e))),
+        StoreUrl::Postgres(address) => {
+            let runtime = runtime()?;
+            let store = Postgres::open(address).map_err(|error| said(&error));
+            store.and_then(|store| {
+                let done = runtime.block_on(store.register_secret(id, bytes));
+                done.map_err(|error| said(&error))
+            })
+        }
+        StoreUrl::Memory => Ok(()),
+    };
     match done {
         Ok(()) => Ok(Exit::Done),
         Err(error) => {
@@ -81,13 +101,21 @@ fn register(
     }
 }
 
+fn is_database(url: &StoreUrl) -> bool {
+    matches!(url, StoreUrl::Postgres(_))
+}
+
 /// The SQL that prepares the store; nothing is opened.
-fn print_sql(url: &StoreUrl, json: bool, out: &mut dyn Write) -> io::Result<Exit> {
+fn print_sql(url: &StoreUrl, args: &MigrateArgs, out: &mut dyn Write) -> io::Result<Exit> {
     let sql = match url {
+        StoreUrl::Postgres(_) if args.down => Postgres::down_sql(),
+        StoreUrl::Postgres(_) => format!("BEGIN;\n{}COMMIT;\n", Postgres::up_sql(args.partitions)),
+        // A file is taken away as a file.
+        StoreUrl::Sqlite(_) if args.down => String::new(),
         StoreUrl::Sqlite(_) => Sqlite::migrations_sql(),
         StoreUrl::Memory => String::new(),
     };
-    if json {
+    if args.json {
         writeln!(out, "{:#}", json!({ "store": url.to_string(), "sql": sql }))?;
     } else {
         write!(out, "{sql}")?;

@@ -118,7 +118,7 @@ pub const ABOUT: &[About] = {
         row(
             "store",
             Store,
-            "records: sqlite:FILE, or memory: (gone with the process)",
+            "records: sqlite:FILE, postgres://…, or memory: (gone with the process)",
         ),
         row(
             "drain",

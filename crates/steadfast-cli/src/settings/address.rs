@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use http::Uri;
 use steadfast::client::Target;
+use steadfast::store::postgres::{Address, AddressError};
 
 use super::fault::{Kind, Wrong};
 
@@ -28,6 +29,8 @@ pub fn listener(text: &str) -> Result<SocketAddr, Wrong> {
 pub enum StoreUrl {
     /// A file of SQLite's, relative to the working directory.
     Sqlite(PathBuf),
+    /// A PostgreSQL database.
+    Postgres(Box<Address>),
     /// In the process, gone with it.
     Memory,
 }
@@ -42,15 +45,17 @@ impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StoreUrl::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            StoreUrl::Postgres(address) => write!(f, "{address}"),
             StoreUrl::Memory => f.write_str("memory:"),
         }
     }
 }
 
-const STORE_HELP: &str = "write \"sqlite:FILE\" or \"memory:\"";
+const STORE_HELP: &str =
+    "write \"sqlite:FILE\", \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\"";
 
 /// Schemes of stores that are known, but not reached yet.
-const OTHER_STORES: [&str; 5] = ["postgres", "postgresql", "redis", "rediss", "etcd"];
+const OTHER_STORES: [&str; 3] = ["redis", "rediss", "etcd"];
 
 /// A store by its URL.
 pub fn store(text: &str) -> Result<StoreUrl, Wrong> {
@@ -64,6 +69,10 @@ pub fn store(text: &str) -> Result<StoreUrl, Wrong> {
             "write \"memory:\"",
         )),
         "sqlite" => sqlite_file(rest),
+        "postgres" | "postgresql" => match Address::parse(text) {
+            Ok(address) => Ok(StoreUrl::Postgres(Box::new(address))),
+            Err(AddressError { reason, next }) => Err(Wrong::invalid(reason, next)),
+        },
         scheme if OTHER_STORES.contains(&scheme) => Err(Wrong::new(
             Kind::NotYetSupported,
             format!("a store of kind `{scheme}:` is not yet supported"),
@@ -158,7 +167,8 @@ mod tests {
             ("sqlite://host/s.db", None),
             ("sqlite::memory:", None),
             ("sqlite:s.db?mode=ro", None),
-            ("postgres://u:p@h/db", None),
+            ("postgres://u:p@h/db?sslmode=no", None),
+            ("redis://h", None),
             ("steadfast.db", None),
             ("mysql:x", None),
         ];
@@ -204,7 +214,9 @@ mod tests {
     #[test]
     fn no_message_repeats_a_password() {
         let wrong = [
-            store("postgres://u:hunter2@h/db").map(|_| ()),
+            store("postgres://u:hunter2@h@h/db").map(|_| ()),
+            store("postgres:u:hunter2@h/db").map(|_| ()),
+            store("redis://u:hunter2@h/db").map(|_| ()),
             store("mysql://u:hunter2@h/db").map(|_| ()),
             upstream("http://u:hunter2@h").map(|_| ()),
             upstream("https://u:hunter2@h").map(|_| ()),

@@ -18,7 +18,7 @@ const LENGTH: &str = "^([0-9]+d)?([0-9]+h)?([0-9]+m)?([0-9]+s)?([0-9]+ms)?$";
 const SIZE: &str = "^([0-9]+GiB)?([0-9]+GB)?([0-9]+MiB)?([0-9]+MB)?([0-9]+KiB)?([0-9]+kB)?\
                     ([0-9]+B)?$";
 const ADDRESS: &str = "^([0-9.]+|\\[[0-9A-Fa-f:.]+\\]):[0-9]{1,5}$";
-const STORE: &str = "^(memory:|sqlite:(///|/)?[^:?/]([^?]*[^?/])?)$";
+const STORE: &str = "^(memory:|sqlite:(///|/)?[^:?/]([^?]*[^?/])?|postgres(ql)?://[^@]*@?[^@]*)$";
 const NETWORK: &str = "^[0-9A-Fa-f:.]+(/[0-9]{1,3})?$";
 const FIELD: &str = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 const METHOD: &str = "^[!#$%&'*+.^_`|~0-9A-Z-]+$";

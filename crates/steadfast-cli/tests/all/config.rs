@@ -267,9 +267,10 @@ const WRONG: &[(&str, &str)] = &[
          another port.",
     ),
     (
-        "store = \"postgres://u:hunter2@h/db\"\n%",
-        "s.toml:1: error: store: a store of kind `postgres:` is not yet supported; write \
-         \"sqlite:FILE\" or \"memory:\".",
+        "store = \"redis://u:hunter2@h/db\"\n%",
+        "s.toml:1: error: store: a store of kind `redis:` is not yet supported; write \
+         \"sqlite:FILE\", \
+             \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\".",
     ),
     (
         "store = \"memory:\"\n%require = \"durable\"",

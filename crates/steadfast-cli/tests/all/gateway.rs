@@ -12,6 +12,7 @@ mod http2;
 mod keys;
 mod large;
 mod once;
+mod over_postgres;
 mod principals;
 mod process;
 mod requests;

@@ -4,6 +4,8 @@ mod call;
 mod clients;
 mod config;
 mod crash;
+#[path = "../../../steadfast/tests/all/database.rs"]
+mod database;
 mod decide;
 mod defaults;
 mod demo;

@@ -8,6 +8,8 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use steadfast::store::postgres::{Address, Postgres};
+
 /// A shell that outlives whoever started it by the time that tidying up takes: it ends its server
 /// and removes the folder once its input ends. The system closes that, also after a kill.
 const WATCHDOG: &str = r#"
@@ -15,7 +17,12 @@ const WATCHDOG: &str = r#"
     trap '' INT TERM HUP
     "$@" 2>&3 3>&- </dev/null >/dev/null &
     server=$!
-    while read -r order; do kill -"$order" "$server"; done
+    while read -r order; do
+        case $order in
+        keep) FOLDER= ;;
+        *) kill -"$order" "$server" ;;
+        esac
+    done
     kill -CONT "$server"; kill -QUIT "$server"
     wait "$server"
     [ -z "$FOLDER" ] || rm -rf -- "$FOLDER"
@@ -52,7 +59,7 @@ impl Watched {
         Watched { shell, orders }
     }
 
-    /// Sends it a signal.
+    /// Sends it a signal; `keep` has its folder stay.
     pub fn signal(&mut self, name: &str) {
         let orders = self.orders.as_mut().expect("it runs");
         writeln!(orders, "{name}").expect("it listens");
@@ -69,7 +76,6 @@ impl Drop for Watched {
 /// A server and its folder.
 pub struct Server {
     running: Option<Watched>,
-    /// For a server that is stopped between two lives; nothing where the watchdog removes it.
     folder: PathBuf,
     pub port: u16,
 }
@@ -165,7 +171,21 @@ impl Server {
             port: free_port(),
         };
         server.resume();
+        server.sql("postgres", "CREATE DATABASE prepared");
+        let address = Address::parse(&server.url("prepared")).expect("an address");
+        Postgres::migrate(&address, 0).expect("prepared");
         server
+    }
+
+    /// One that another process has started.
+    pub fn at(port: u16) -> Server {
+        let folder = PathBuf::new();
+        let running = None;
+        Server {
+            running,
+            folder,
+            port,
+        }
     }
 
     /// Starts it again in its folder.
@@ -199,23 +219,50 @@ impl Server {
         self.running = Some(Watched::start(&as_ordinary(&line), ready, &self.folder));
     }
 
-    /// Freezes it (`STOP`) or lets it go on (`CONT`).
-    pub fn signal(&mut self, name: &str) {
-        self.running.as_mut().expect("it runs").signal(name);
+    /// Ends it at once, as a crash would; its folder stays.
+    pub fn stop(&mut self) {
+        let mut running = self.running.take().expect("it runs");
+        running.signal("keep");
     }
 
-    /// A new, prepared database with nobody on it, as a URL.
+    /// Stops every process of it where it is.
+    pub fn freeze(&self) {
+        self.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) {
+        self.signal("CONT");
+    }
+
+    fn signal(&self, name: &str) {
+        let main = std::fs::read_to_string(self.folder.join("data/postmaster.pid"));
+        let main = main.expect("it runs");
+        let main = main.lines().next().expect("its number");
+        let of = Command::new("ps")
+            .args(["-o", "pid=", "--ppid", main])
+            .output();
+        let of = String::from_utf8(of.expect("ps").stdout).expect("numbers");
+        let all = of.split_whitespace().chain([main]).map(str::to_owned);
+        let kill = ["kill".to_owned(), format!("-{name}")];
+        ran(&kill.into_iter().chain(all).collect::<Vec<_>>());
+    }
+
+    /// A new, prepared database with nobody on it, as a URL: a copy of the one that was prepared
+    /// when the server was made.
     pub fn database(&self) -> String {
-        let url = self.empty();
-        let address = steadfast::store::postgres::Address::parse(&url).expect("an address");
-        steadfast::store::postgres::Postgres::migrate(&address, 0).expect("prepared");
-        url
+        self.make("TEMPLATE prepared")
     }
 
     /// A new, empty database, as a URL.
     pub fn empty(&self) -> String {
-        let name = format!("t{}", COUNT.fetch_add(1, Ordering::Relaxed));
-        self.sql("postgres", &format!("CREATE DATABASE {name}"));
+        self.make("")
+    }
+
+    fn make(&self, as_what: &str) -> String {
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let name = format!("t{process}_{count}");
+        self.sql("postgres", &format!("CREATE DATABASE {name} {as_what}"));
         self.url(&name)
     }
 

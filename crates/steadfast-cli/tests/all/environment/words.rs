@@ -50,13 +50,15 @@ fn wrong_arguments_are_usage_with_the_flag_the_reason_and_the_next_step() {
         ),
         (
             &["--to", "http://h", "--store", "records"],
-            "error: --store: the store has no scheme; write \"sqlite:FILE\" or \"memory:\"."
+            "error: --store: the store has no scheme; write \"sqlite:FILE\", \
+             \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\"."
                 .to_owned(),
         ),
         (
-            &["--to", "http://h", "--store", "postgres://h/d"],
-            "error: --store: a store of kind `postgres:` is not yet supported; write \
-             \"sqlite:FILE\" or \"memory:\"."
+            &["--to", "http://h", "--store", "etcd://h/d"],
+            "error: --store: a store of kind `etcd:` is not yet supported; write \
+             \"sqlite:FILE\", \
+             \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\"."
                 .to_owned(),
         ),
     ];
@@ -129,7 +131,8 @@ fn a_configuration_that_cannot_be_run_is_refused_line_by_line() {
         (
             top("store = \"redis://h\""),
             "s.toml:1: error: store: a store of kind `redis:` is not yet supported; write \
-             \"sqlite:FILE\" or \"memory:\".\n",
+             \"sqlite:FILE\", \
+             \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\".\n",
         ),
         (
             top("admin = \"0.0.0.0:8081\""),
@@ -170,8 +173,8 @@ fn a_configuration_that_is_not_there_and_wrong_variables_are_refused_by_name() {
     let missing = "s.toml: error: the file cannot be read: No such file or directory (os error 2); \
                    correct the path or its permissions.\n";
     assert_eq!((ran.code, ran.err.as_str()), (3, missing));
-    let store = "error: STEADFAST_STORE: the store has no scheme; write \"sqlite:FILE\" or \
-                 \"memory:\"."
+    let store = "error: STEADFAST_STORE: the store has no scheme; write \"sqlite:FILE\", \
+             \"postgres://USER:PASSWORD@HOST/DATABASE\" or \"memory:\"."
         .to_owned();
     let variables = [
         (

@@ -5,12 +5,11 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use steadfast::store::Store;
-use steadfast::store::memory::Memory;
 use steadfast::store::sqlite::Sqlite;
 use tokio::sync::Notify;
 
 use super::caller::{Answer, KEY, charge, keyed_charge};
-use super::running::{Gateway, config};
+use super::running::{Gateway, config, fresh};
 use super::upstream::{Upstream, answer};
 use super::{printed, ran};
 
@@ -101,7 +100,7 @@ fn are_one_charge(answers: &[Answer]) {
 async fn forty_simultaneous_identical_requests_get_forty_equal_answers_to_one_effect() {
     let dir = tempfile::tempdir().expect("a folder");
     let sqlite = Sqlite::open(dir.path().join("store.db")).expect("a store");
-    let stores: [Arc<dyn Store>; 2] = [Arc::new(Memory::new()), Arc::new(sqlite)];
+    let stores: [Arc<dyn Store>; 2] = [fresh(), Arc::new(sqlite)];
     for store in stores {
         let upstream = Upstream::charging().await;
         let gateway = Gateway::over(&config(upstream.addr, ""), store).await;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use steadfast::store::Store;
 use steadfast::store::memory::Memory;
+use steadfast::store::postgres::{Address, Postgres};
 use steadfast_cli::gateway::run::{Ended, Sockets, run};
 use steadfast_cli::settings::environment::Environment;
 use steadfast_cli::settings::top::Flags;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::caller::{Answer, Call, Caller, get};
+use crate::database::Server;
 use crate::listen::raw::soon;
 
 /// A gateway that runs until it is stopped or dropped.
@@ -32,6 +34,22 @@ pub fn config(to: SocketAddr, route: &str) -> String {
 
 /// The beginning of every configuration.
 pub const TOP: &str = "listen = \"127.0.0.1:0\"\nadmin = \"127.0.0.1:0\"\nstore = \"memory:\"\n";
+
+/// Set where the tests run once more over databases, to the server's port.
+pub const DATABASES: &str = "STEADFAST_TEST_DATABASES";
+
+/// A store of its own: in memory, or a database where the tests run over these.
+pub fn fresh() -> Arc<dyn Store> {
+    let environment = Environment::of_process();
+    match environment.get(DATABASES).flatten() {
+        None => Arc::new(Memory::new()),
+        Some(port) => {
+            let url = Server::at(port.parse().expect("a port")).database();
+            let address = Address::parse(&url).expect("an address");
+            Arc::new(Postgres::open(&address).expect("the store"))
+        }
+    }
+}
 
 /// Reads a configuration that is right.
 pub fn settings(text: &str) -> Settings {
@@ -54,7 +72,7 @@ impl Gateway {
     }
 
     pub async fn start(text: &str) -> Gateway {
-        Gateway::over(text, Arc::new(Memory::new())).await
+        Gateway::over(text, fresh()).await
     }
 
     pub async fn over(text: &str, store: Arc<dyn Store>) -> Gateway {

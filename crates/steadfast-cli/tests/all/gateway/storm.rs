@@ -7,11 +7,10 @@ use std::sync::Arc;
 use futures_util::future::join_all;
 use steadfast::clock;
 use steadfast::store::Store;
-use steadfast::store::memory::Memory;
 use steadfast::store::sqlite::Sqlite;
 
 use super::caller::{Answer, call};
-use super::running::{Gateway, config};
+use super::running::{Gateway, config, fresh};
 use super::upstream::{Exchange, Kept, Upstream, answer};
 
 const KEYS: u64 = 12;
@@ -133,7 +132,7 @@ async fn whatever_ends_an_attempt_no_key_has_a_second_effect() {
         .into_iter()
         .enumerate()
     {
-        storm(seed, Arc::new(Memory::new())).await;
+        storm(seed, fresh()).await;
         let sqlite = Sqlite::open(dir.path().join(format!("{at}.db"))).expect("a store");
         storm(seed, Arc::new(sqlite)).await;
     }
