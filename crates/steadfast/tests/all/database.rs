@@ -291,3 +291,42 @@ impl Server {
         ran(&line.map(str::to_owned)).trim_end().to_owned()
     }
 }
+
+/// A pooler that hands each transaction to any of a few connections of the server.
+pub struct Pooler {
+    _running: Watched,
+    port: u16,
+}
+
+impl Pooler {
+    pub fn start(server: &Server) -> Pooler {
+        let folder = tempfile::Builder::new()
+            .prefix("steadfast-pooler-")
+            .tempdir();
+        let folder = folder.expect("a folder").keep();
+        let (file, port) = (folder.join("pooler.ini"), free_port());
+        let settings = format!(
+            "[databases]\n* = host=127.0.0.1 port={} user=owner\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+             listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
+             max_client_conn = 200\ndefault_pool_size = 2\nserver_reset_query_always = 1\n\
+             server_reset_query = DISCARD ALL\n",
+            server.port
+        );
+        std::fs::write(&file, settings).expect("written");
+        if let Some(user) = ordinary_user() {
+            let paths = [&folder, &file].map(|path| path.to_str().expect("UTF-8").to_owned());
+            let [folder, file] = paths;
+            ran(&["chown".to_owned(), user, folder, file]);
+        }
+        let file = file.to_str().expect("UTF-8").to_owned();
+        let line = as_ordinary(&[&program("pgbouncer"), &file]);
+        let _running = Watched::start(&line, "process up", &folder);
+        Pooler { _running, port }
+    }
+
+    /// The same database, through this.
+    pub fn url(&self, url: &str) -> String {
+        let (_, database) = url.rsplit_once('/').expect("a database");
+        format!("postgres://owner@127.0.0.1:{}/{database}", self.port)
+    }
+}

@@ -9,6 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use steadfast::core::record;
 use steadfast::store::conformance::rows;
+use steadfast::store::postgres::{Address, Postgres};
 use steadfast::store::sqlite::Sqlite;
 use steadfast::store::{Op, OpEnd, Store, StoreError};
 
@@ -133,11 +134,19 @@ fn orders() {
     });
 }
 
-async fn race(path: &str, orders: &mut Orders) {
-    let store = Sqlite::open(path).expect("the store");
+/// The store in a file, or in a database.
+fn store(place: &str) -> Box<dyn Store> {
+    match Address::parse(place) {
+        Ok(address) => Box::new(Postgres::open(&address).expect("the store")),
+        Err(_) => Box::new(Sqlite::open(place).expect("the store")),
+    }
+}
+
+async fn race(place: &str, orders: &mut Orders) {
+    let store = store(place);
     say("ready");
     orders.next();
-    say(&race_inserts(&store, 2).await);
+    say(&race_inserts(&*store, 2).await);
     orders.next();
     let row = store
         .get(rows::scope(0))
@@ -158,7 +167,7 @@ async fn race(path: &str, orders: &mut Orders) {
 }
 
 /// Inserts all keys as holder `by`; says which inserts won.
-pub async fn race_inserts(store: &Sqlite, by: u64) -> String {
+pub async fn race_inserts(store: &dyn Store, by: u64) -> String {
     let mut won = String::new();
     for n in 0..200 {
         let row = rows::started(n, by, record::Start::Reserved, rows::DATE);
@@ -175,8 +184,8 @@ pub async fn race_inserts(store: &Sqlite, by: u64) -> String {
     won
 }
 
-async fn insert_until_killed(path: &str) {
-    let store = Sqlite::open(path).expect("the store");
+async fn insert_until_killed(place: &str) {
+    let store = store(place);
     for n in 0.. {
         let end = store.apply(Op::Insert(Box::new(rows::completed(n)))).await;
         assert!(matches!(end, Ok(OpEnd::Done(_))));
