@@ -21,6 +21,7 @@ mod growth;
 mod log;
 mod measured;
 mod pairs;
+mod postgres;
 mod prime;
 mod report;
 mod rows;
@@ -93,6 +94,16 @@ enum Part {
         window: Window,
         #[arg(long)]
         dir: PathBuf,
+        #[arg(long, default_value_t = 64)]
+        waiters: usize,
+    },
+    /// Durable pairs through the PostgreSQL store, in a database of its own.
+    Postgres {
+        #[command(flatten)]
+        window: Window,
+        /// A database that may be made new; the store's tables in it are lost.
+        #[arg(long)]
+        url: String,
         #[arg(long, default_value_t = 64)]
         waiters: usize,
     },
@@ -193,6 +204,11 @@ fn perform(part: Part) -> Result<std::process::ExitCode, Failure> {
             dir,
             waiters,
         } => pairs::measure(window, &dir, waiters)?,
+        Part::Postgres {
+            window,
+            url,
+            waiters,
+        } => postgres::measure(window, &url, waiters)?,
         Part::Fingerprint { window } => fingerprint::measure(window)?,
         Part::Decision { window } => decision::measure(window)?,
         Part::Expiry {

@@ -17,21 +17,21 @@ pub const KEPT: Duration = Duration::from_secs(86_400);
 
 /// One waiter at the store.
 pub struct AtStore {
-    store: Arc<Sqlite>,
+    store: Arc<dyn Store>,
     rows: Rows,
 }
 
 impl AtStore {
     /// So many waiters, whose records are kept for `retention`.
-    pub fn some(
-        store: &Arc<Sqlite>,
+    pub fn some<S: Store>(
+        store: &Arc<S>,
         waiters: usize,
         retention: Duration,
     ) -> Result<Vec<AtStore>, Failure> {
         (0..waiters)
             .map(|_| {
                 Ok(AtStore {
-                    store: Arc::clone(store),
+                    store: Arc::<S>::clone(store),
                     rows: Rows::new(retention)?,
                 })
             })
@@ -64,7 +64,11 @@ impl Waiter for AtStore {
 }
 
 /// Fills `store` with so many completed records.
-pub async fn fill(store: &Arc<Sqlite>, records: u64, retention: Duration) -> Result<(), Failure> {
+pub async fn fill<S: Store>(
+    store: &Arc<S>,
+    records: u64,
+    retention: Duration,
+) -> Result<(), Failure> {
     const WAITERS: u64 = 256;
     let filling: Vec<_> = AtStore::some(store, WAITERS as usize, retention)?
         .into_iter()

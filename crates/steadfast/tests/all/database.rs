@@ -1,6 +1,8 @@
 //! PostgreSQL servers for tests: started on loopback in a folder of their own, as an ordinary user,
 //! and gone with the process that asked for them, however it ends.
 
+#![allow(dead_code, reason = "each test binary uses a part of it")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -23,7 +25,7 @@ const WATCHDOG: &str = r#"
         *) kill -"$order" "$server" ;;
         esac
     done
-    kill -CONT "$server"; kill -QUIT "$server"
+    kill -CONT "$server"; kill -"$END" "$server"
     wait "$server"
     [ -z "$FOLDER" ] || rm -rf -- "$FOLDER"
 "#;
@@ -35,12 +37,14 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// Starts `line`, and waits until it says `ready` on its standard error. `folder` goes with it.
-    pub fn start(line: &[String], ready: &str, folder: &Path) -> Watched {
+    /// Starts `line`, and waits until it says `ready` on its standard error. It is ended by the
+    /// signal `end`; `folder` goes with it.
+    pub fn start(line: &[String], ready: &str, end: &str, folder: &Path) -> Watched {
         let mut shell = Command::new("setsid")
             .args(["sh", "-c", WATCHDOG, "sh"])
             .args(line)
             .env("FOLDER", folder)
+            .env("END", end)
             .current_dir("/")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
@@ -216,7 +220,9 @@ impl Server {
             "shared_buffers=32MB",
         ];
         let ready = "ready to accept connections";
-        self.running = Some(Watched::start(&as_ordinary(&line), ready, &self.folder));
+        // An end at once, which PostgreSQL calls immediate.
+        let running = Watched::start(&as_ordinary(&line), ready, "QUIT", &self.folder);
+        self.running = Some(running);
     }
 
     /// Ends it at once, as a crash would; its folder stays.
@@ -320,7 +326,7 @@ impl Pooler {
         }
         let file = file.to_str().expect("UTF-8").to_owned();
         let line = as_ordinary(&[&program("pgbouncer"), &file]);
-        let _running = Watched::start(&line, "process up", &folder);
+        let _running = Watched::start(&line, "process up", "KILL", &folder);
         Pooler { _running, port }
     }
 
