@@ -135,9 +135,9 @@ fn put(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Settle {
     Settle::Put(Box::new(stands.next(standing, None, event)), stands.guard())
 }
 
-/// What was not executed waits in the queue for its next run. `None` where it is not to go again, or
-/// where no request is kept that could. A hold under which nothing was sent says nothing new of the
-/// attempts before it: what they may have done stays (U1).
+/// What was not executed waits in the queue for its next run. `None` where it is not to go again,
+/// or where no request is kept that could. A hold under which nothing was sent says nothing new of
+/// the attempts before it: what they may have done stays (U1).
 fn deferred(stands: &Record, mine: Hold, end: &Ended, now: WallTime) -> Option<Record> {
     let later = end.later.as_ref()?;
     if !end.nothing_sent && end.verdict.meaning != Meaning::Released {

@@ -1,9 +1,9 @@
 //! Records in PostgreSQL: the store of many gateways.
 //!
-//! Decides how rows lie in the database and how many connections reach it: one that writes, with all
-//! who wait in one statement; one that looks up; one that lists. It refuses to know what states
-//! mean. Rule: what it calls done was committed; nothing depends on a session, so a pooler may stand
-//! between; the database is asked for its own clock, and that never goes back. Source:
+//! Decides how rows lie in the database and how many connections reach it: one that writes, with
+//! all who wait in one statement; one that looks up; one that lists. It refuses to know what states
+//! mean. Rule: what it calls done was committed; nothing depends on a session, so a pooler may
+//! stand between; the database is asked for its own clock, and that never goes back. Source:
 //! ARCHITECTURE.md; the batch is measured (docs/performance.md).
 
 use std::sync::Arc;

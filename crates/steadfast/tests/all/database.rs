@@ -312,7 +312,8 @@ impl Pooler {
         let folder = folder.expect("a folder").keep();
         let (file, port) = (folder.join("pooler.ini"), free_port());
         let settings = format!(
-            "[databases]\n* = host=127.0.0.1 port={} user=owner\n[pgbouncer]\nlisten_addr = 127.0.0.1\n\
+            "[databases]\n* = host=127.0.0.1 port={} user=owner\n\
+             [pgbouncer]\nlisten_addr = 127.0.0.1\n\
              listen_port = {port}\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\n\
              max_client_conn = 200\ndefault_pool_size = 2\nserver_reset_query_always = 1\n\
              server_reset_query = DISCARD ALL\n",

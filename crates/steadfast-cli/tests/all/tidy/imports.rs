@@ -29,6 +29,7 @@ const WALLS: &[Wall] = &[
             "rand",
             "getrandom",
             "rusqlite",
+            "tokio_postgres",
             "socket2",
             "clap",
             "std::net",
@@ -65,7 +66,7 @@ const WALLS: &[Wall] = &[
             "crates/steadfast/src/store/",
             "crates/steadfast/src/store.rs",
         ],
-        banned: &["rusqlite"],
+        banned: &["rusqlite", "tokio_postgres"],
         why: "a database's words are translated at one door; go through crate::store",
     },
     Wall {

@@ -70,8 +70,8 @@ pub(super) async fn guarantee(link: &mut Link) -> Result<Guarantee, Fault> {
 }
 
 /// A commit that is told before it is on the disk may be gone after a crash of the machine. One
-/// that a standby has on its disk, too, survives a fail-over to that standby. A server that does not
-/// know a setting has none that could weaken it.
+/// that a standby has on its disk, too, survives a fail-over to that standby. A server that does
+/// not know a setting has none that could weaken it.
 fn promised(fsync: Option<&str>, commit: Option<&str>, standbys: Option<&str>) -> Guarantee {
     let commit = commit.unwrap_or("on");
     match (fsync, commit) {

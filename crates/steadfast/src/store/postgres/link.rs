@@ -1,9 +1,10 @@
 //! One connection to the database, made anew when it is needed.
 //!
-//! Decides when a connection is given up, and bounds every call. Rule: one statement is under way at
-//! a time, each by itself (unnamed, with its types told, in no transaction block), so that a pooler
-//! may hand every statement to another server connection; nothing is left behind on a connection. A
-//! pool of connections would give no more: whoever writes, looks up or lists has one of its own.
+//! Decides when a connection is given up, and bounds every call. Rule: one statement is under way
+//! at a time, each by itself (unnamed, with its types told, in no transaction block), so that a
+//! pooler may hand every statement to another server connection; nothing is left behind on a
+//! connection. A pool of connections would give no more: whoever writes, looks up or lists has one
+//! of its own.
 
 use std::sync::Arc;
 use std::time::Duration;

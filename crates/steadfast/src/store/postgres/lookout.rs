@@ -1,8 +1,8 @@
 //! What other gateways wrote, for those who wait for a row: one statement for all of them, every
 //! 20 ms, while somebody waits.
 //!
-//! A notification by the database would come sooner, but its commit takes a lock that all writers of
-//! the database share.
+//! A notification by the database would come sooner, but its commit takes a lock that all writers
+//! of the database share.
 
 use std::collections::HashMap;
 use std::io;

@@ -55,8 +55,8 @@ pub(super) fn down() -> String {
     steps.collect::<Vec<_>>().join("\n")
 }
 
-/// The first version's text, with the records spread over tables by the hash of their scope. Storage
-/// settings are those of the parts.
+/// The first version's text, with the records spread over tables by the hash of their scope.
+/// Storage settings are those of the parts.
 fn partitioned(up: &str, partitions: u32) -> String {
     let mut parts = String::from(") PARTITION BY HASH (scope);\n");
     for part in 0..partitions {

@@ -1,10 +1,10 @@
 //! The statement in which many writes go together.
 //!
-//! Rule: one statement, one commit, whatever is in it; the fence is drawn in it, in the order of the
-//! writes; rows are inserted in the order of their scopes, so that two gateways with the same
-//! duplicates do not wait for each other. What its guard does not hold for is not in the answer. Source: the unit of work
-//! is measured (docs/performance.md): arrays on one connection do what single statements on
-//! sixty-four do not.
+//! Rule: one statement, one commit, whatever is in it; the fence is drawn in it, in the order of
+//! the writes; rows are inserted in the order of their scopes, so that two gateways with the same
+//! duplicates do not wait for each other. What its guard does not hold for is not in the answer.
+//! Source: the unit of work is measured (docs/performance.md): arrays on one connection do what
+//! single statements on sixty-four do not.
 
 use std::fmt::Write as _;
 

@@ -2,9 +2,9 @@
 //!
 //! Decides it purely, from the writes' scopes. Rule: what comes of the writes to one key is what
 //! would come of them one after the other, and fences are drawn in the writes' order. In one
-//! statement all see the same rows, so a second write to a key begins the next; but an insert behind
-//! an insert needs none: it meets what the first one met or made. An expiry may take any row, so it
-//! goes alone.
+//! statement all see the same rows, so a second write to a key begins the next; but an insert
+//! behind an insert needs none: it meets what the first one met or made. An expiry may take any
+//! row, so it goes alone.
 
 use std::collections::HashMap;
 

@@ -1,7 +1,7 @@
 -- Version 1: records of keyed operations. Dates are milliseconds since 1970, UTC.
 --
--- In the SQL that CockroachDB and YugabyteDB speak as well, but for the storage settings, which only
--- PostgreSQL knows: they change no meaning.
+-- In the SQL that CockroachDB and YugabyteDB speak as well, but for the storage settings, which
+-- only PostgreSQL knows: they change no meaning.
 CREATE SCHEMA IF NOT EXISTS steadfast;
 
 -- One row. `version` is that of the tables; `moving_to` names the version that a migration has
@@ -18,8 +18,9 @@ INSERT INTO steadfast.meta (one, version, moving_to, date_mark) VALUES (1, 0, 1,
 -- Without a cache, so that those who draw after each other draw growing numbers whoever they are.
 CREATE SEQUENCE steadfast.fences MAXVALUE 9007199254740991 CACHE 1;
 
--- `n` is the fence drawn when the row was first inserted: the order of listings. Long values (answers,
--- requests) leave the row by themselves, and are not written again while they stay as they are.
+-- `n` is the fence drawn when the row was first inserted: the order of listings. Long values
+-- (answers, requests) leave the row by themselves, and are not written again while they stay as
+-- they are.
 CREATE TABLE steadfast.records (
     n BIGINT NOT NULL,
     created_at BIGINT NOT NULL,
@@ -69,8 +70,9 @@ CREATE INDEX records_pending ON steadfast.records (state, due_at) WHERE due_at I
 -- Pages are filled to the brim: each step of a record changes a date that an index holds, so no
 -- update can stay on its page beside its old version (HOT), and room kept for that would lie idle.
 -- A record leaves two or three dead versions in its life. The default (a fifth of the table) would
--- let them grow to gigabytes and then take them all at once; so a fiftieth, and at the pace that the
--- writers have. Insertions alone need no vacuum this often: rows are gone after their retention.
+-- let them grow to gigabytes and then take them all at once; so a fiftieth, and at the pace that
+-- the writers have. Insertions alone need no vacuum this often: rows are gone after their
+-- retention.
 ALTER TABLE steadfast.records SET (
     fillfactor = 100,
     autovacuum_vacuum_scale_factor = 0.02,
