@@ -5,13 +5,14 @@
 INSERT INTO steadfast.records (n, fence, scope, id, tenant, principal_rule, operation, key,
     created_at, updated_at, version, state, effect, ambiguous, honours_key, attempts, owner,
     fingerprint, answer, reason, on_unknown, lease_ms, retention_ms, locked_until, details) VALUES
-    (nextval('steadfast.fences'), currval('steadfast.fences'), decode(md5(:a::text) || md5(:b::text),
-    'hex'), decode(md5(:b::text) || md5(:a::text), 'hex'), '0f8fad5bd9cb469fa1650f8fad5bd9cb',
+    (nextval('steadfast.fences'), currval('steadfast.fences'),
+    decode(md5(:a::text) || md5(:b::text), 'hex'), decode(md5(:b::text) || md5(:a::text), 'hex'),
+    '0f8fad5bd9cb469fa1650f8fad5bd9cb',
     'authorization', 'POST /v1/charges', :a::text || :b::text, 1800000000000, 1800000000000, 1,
     'dispatched', 'unknown', 0, 0, 1, '0000000000c0ffee-00000000000000000000000000000001',
     '1:1:meaning:0000000000000000000000000000000000000000000000000000000000000001', 'none',
-    'dispatched', 'hold', 30000, 86400000, 1800000030000, '{"v":1,"history":[]}') ON CONFLICT (scope)
-    DO NOTHING RETURNING fence;
+    'dispatched', 'hold', 30000, 86400000, 1800000030000, '{"v":1,"history":[]}')
+    ON CONFLICT (scope) DO NOTHING RETURNING fence;
 UPDATE steadfast.records SET version = 2, updated_at = 1800000000001, state = 'completed', effect
     = 'applied', answer = 'stored', status = 201, reason = '201', locked_until = NULL, final_at =
     1800000000001, expires_at = 1800086400001, details =
