@@ -18,6 +18,8 @@ pub(super) struct Kinds {
     pub(super) removals: bool,
     /// Some of them draw a fence: inserts do.
     pub(super) draws: bool,
+    /// Some of the replacements do. Where none does, they are not joined with the fences.
+    pub(super) redraws: bool,
     /// The mark of dates has to move.
     pub(super) mark: bool,
 }
@@ -47,7 +49,7 @@ pub(super) fn write(kinds: Kinds) -> String {
         sql.inserts();
     }
     if kinds.replacements {
-        sql.replacements(kinds.draws);
+        sql.replacements(kinds.redraws);
     }
     if kinds.removals {
         sql.removals();

@@ -132,6 +132,7 @@ impl<'a> Batch<'a> {
             replacements: !self.replacements.is_empty(),
             removals: !self.removed.is_empty(),
             draws: !self.draws.is_empty(),
+            redraws: self.draws.len() > self.inserts.len(),
             mark,
         }
     }
